@@ -1,0 +1,38 @@
+# One test program a folder of tests/; ctest runs each test case by itself.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+find_library(RAPIDCHECK_LIB rapidcheck REQUIRED)
+
+function(anneal_tests name)
+  file(GLOB sources CONFIGURE_DEPENDS tests/${name}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name}_test ${sources})
+  target_link_libraries(${name}_test PRIVATE ${ARGN} GTest::gmock_main ${RAPIDCHECK_LIB})
+  target_compile_definitions(${name}_test PRIVATE ANNEAL_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    ANNEAL_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+endfunction()
+
+anneal_tests(async anneal_async)
+anneal_tests(llm anneal_llm)
+anneal_tests(evaluator anneal_evaluator)
+anneal_tests(transitions anneal_transitions)
+anneal_tests(agents anneal_agents)
+anneal_tests(tools anneal_agents)
+anneal_tests(cases anneal_agents)
+
+# Every header compiles alone.
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS async/*.h llm/*.h evaluator/*.h transitions/*.h agents/*.h tools/*.h)
+list(FILTER headers EXCLUDE REGEX "evaluator/daemon/")
+set(header_units)
+foreach(header ${headers})
+  file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR} ${header})
+  string(REPLACE "/" "_" unit ${relative})
+  set(unit ${CMAKE_BINARY_DIR}/header_units/${unit}.cpp)
+  file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${relative}\"\n")
+  list(APPEND header_units ${unit})
+endforeach()
+add_library(header_units OBJECT EXCLUDE_FROM_ALL ${header_units})
+target_link_libraries(header_units PRIVATE anneal_agents)
