@@ -1,0 +1,44 @@
+"""
+---
+category: Activation
+signature: "gelu(input: Tensor, approximate: str = 'none') -> Tensor"
+precisions: [fp32, fp16, bf16]
+difficulty: 2
+policy: triton
+comparison: tolerance
+reduction_length: 1
+---
+Gaussian error linear unit, element by element.
+
+* approximate = 'none': x * Phi(x), where Phi is the normal distribution function, 0.5 * (1 + erf(x / sqrt(2))).
+* approximate = 'tanh': 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
+
+The input is a floating-point tensor of any rank and any number of elements: odd sizes, a single element and
+non-contiguous views occur. The result is a new contiguous tensor of the input's shape and dtype; the input stays as it is.
+Half-precision inputs are to be computed in float32 and rounded once at the end. Large magnitudes must not give NaN.
+The arithmetic must happen in a Triton kernel: torch may allocate and reshape, nothing else.
+"""
+import torch
+
+
+def gelu(input, approximate="none"):
+    return torch.nn.functional.gelu(input, approximate=approximate)
+
+
+def cases(make):
+    yield make.case("n1023", input=make.normal(1023), approximate="none")
+    yield make.case("n2048_tanh", input=make.normal(2048), approximate="tanh")
+    yield make.case("one", input=make.normal(1), approximate="none")
+    yield make.case("cube", input=make.normal(3, 17, 29), approximate="tanh")
+    yield make.case("transposed", input=make.normal(33, 65).map(lambda t: t.t()), approximate="none")
+
+
+def perf_cases(make):
+    yield make.case("4m", input=make.normal(1 << 22), approximate="none")
+    yield make.case("16m_tanh", input=make.normal(4096, 4096), approximate="tanh")
+    yield make.case("64m", input=make.normal(1 << 26), approximate="none")
+
+
+def cost(case):
+    x = case.inputs["input"]
+    return {"bytes": 2 * x.numel * x.itemsize, "flops": None, "reduction": 1}

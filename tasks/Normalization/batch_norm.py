@@ -1,0 +1,53 @@
+"""
+---
+category: Normalization
+signature: "batch_norm(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05) -> Tensor"
+precisions: [fp32]
+difficulty: 4
+policy: triton
+comparison: tolerance
+reduction_length: K
+in_place: [running_mean, running_var]
+---
+Batch normalisation over the channel dimension (dimension 1) of a tensor (N, C) or (N, C, ...).
+
+For every channel c: (x - mean_c) / sqrt(var_c + eps), then times weight_c and plus bias_c where these are given (None: one and
+zero). training=False takes mean_c and var_c from running_mean and running_var and leaves them alone. training=True takes
+the mean and the *biased* variance over all elements of the channel, and updates in place
+running_mean = (1 - momentum) * running_mean + momentum * mean and running_var = (1 - momentum) * running_var +
+momentum * *unbiased* variance (divisor count - 1). All tensors are float32; sizes are arbitrary, and the input may be non-contiguous.
+Compute the variance from differences to the mean, not as E[x*x] - E[x]**2. The result is a new tensor of the input's shape.
+Statistics and normalisation must happen in Triton kernels; torch may allocate and reshape.
+"""
+import torch
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
+    return torch.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _case(make, name, shape, affine, training):
+    channels = shape[1]
+    return make.case(
+        name, input=make.normal(*shape), running_mean=make.normal(channels),
+        running_var=make.uniform(channels, lo=0.5, hi=2.0), weight=make.normal(channels) if affine else None,
+        bias=make.normal(channels) if affine else None, training=training, momentum=0.1, eps=1e-5)
+
+
+def cases(make):
+    yield _case(make, "train_4x5x37", (4, 5, 37), True, True)
+    yield _case(make, "eval_3x7x9x11", (3, 7, 9, 11), True, False)
+    yield _case(make, "train_plain_33x6", (33, 6), False, True)
+    yield _case(make, "eval_plain_2x3x300", (2, 3, 300), False, False)
+    yield _case(make, "train_one_channel", (3, 1, 5, 7), True, True)
+
+
+def perf_cases(make):
+    yield _case(make, "train_resnet", (32, 256, 56, 56), True, True)
+    yield _case(make, "eval_resnet", (32, 256, 56, 56), True, False)
+
+
+def cost(case):
+    x, training = case.inputs["input"], case.inputs["training"]
+    per_channel = x.numel // x.shape[1]
+    return {"bytes": 2 * x.numel * x.itemsize, "flops": None, "reduction": per_channel if training else 1}
