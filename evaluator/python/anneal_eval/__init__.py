@@ -1,0 +1,1 @@
+"""The Python half of anneal-evald: what Triton and PyTorch need in Python. Everything else is C++."""

@@ -1,0 +1,127 @@
+"""Triton without a GPU: every launch is compiled ahead of time for a chosen target, then run by the interpreter.
+
+Triton 3.6 chooses between compiler and interpreter when `@triton.jit` is applied. Here each kernel stays a JITFunction,
+so that the compiler sees exactly what a GPU would compile, and only the launch is replaced: first the ordinary
+specialise-and-compile step against a driver that knows nothing but its target, then the same function through the
+interpreter. Gaps of the interpreter that are closed here: autotune (every configuration is compiled, the first that
+compiles runs), bf16 constants, and library functions such as tl.sum when triton was imported for compiling.
+"""
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import autotuner, interpreter, jit
+from triton.runtime.driver import driver
+
+from anneal_eval import bf16
+
+
+class UnsupportedOnCpu(Exception):
+    """The kernel may be right, but the interpreter cannot run it."""
+
+
+class _TargetOnlyDriver:
+    """Answers what the compile step asks; there is no device behind it."""
+
+    def __init__(self, capability):
+        self._target = GPUTarget("cuda", capability, 32)
+
+    def get_current_target(self):
+        return self._target
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+    def get_active_torch_device(self):
+        import torch
+
+        return torch.device("cpu")
+
+    def get_benchmarker(self):
+        raise UnsupportedOnCpu("a kernel was benchmarked; there is nothing to time on the CPU")
+
+    get_device_interface = get_empty_cache_for_benchmark = get_benchmarker
+
+
+launches = []  # (kernel name, shared memory in bytes) of every launch, for the judge's `kernel` facts
+_interpreted = {}
+
+
+class _Interpreted(interpreter.InterpretedFunction):
+    def __init__(self, fn):
+        super().__init__(fn)
+        self.rewriter._compile_and_exec = self._compile_and_exec
+
+    def _compile_and_exec(self, tree):
+        # Triton's own version adds the interpreter's imports to the candidate's globals, which hides missing imports.
+        scope = dict(self.fn.__globals__, interpreter_semantic=interpreter.interpreter_semantic)
+        local = {}
+        exec(compile(tree, filename=self.rewriter.filename, mode="exec"), scope, local)
+        return local[self.fn.__name__]
+
+
+def _interpreted_function(function):
+    if function not in _interpreted:
+        _interpreted[function] = _Interpreted(function.fn)
+    return _interpreted[function]
+
+
+def _interpret(function, args, kwargs, grid):
+    try:
+        _interpreted_function(function).run(*args, grid=grid, warmup=False, **kwargs)
+    except interpreter.InterpreterError as error:
+        cause = error.__cause__ or error
+        while isinstance(cause, interpreter.InterpreterError) and cause.__cause__:
+            cause = cause.__cause__
+        text = f"{type(cause).__name__}: {cause}"
+        # The compiler accepted this kernel, so what the interpreter's builder lacks is the interpreter's gap.
+        if isinstance(cause, (NotImplementedError, UnsupportedOnCpu)) or (
+            isinstance(cause, AttributeError) and "InterpreterBuilder" in text
+        ) or "extern" in text or "inline_asm" in text:
+            raise UnsupportedOnCpu(f"Triton's interpreter cannot run {function.fn.__name__}: {text}") from error
+        raise
+
+
+def install(capability):
+    """Replaces launches in this process. capability: 80, 90, 100: the target that kernels are compiled for."""
+    driver.set_active(_TargetOnlyDriver(capability))
+    bf16.install(UnsupportedOnCpu)
+    compile_only = jit.JITFunction.run
+
+    def run(self, *args, grid, warmup, **kwargs):
+        kernel = compile_only(self, *args, grid=grid, warmup=True, **kwargs)
+        if not warmup:
+            launches.append((self.fn.__name__, getattr(kernel.metadata, "shared", None)))
+            _interpret(self, args, kwargs, grid)
+        return kernel
+
+    def call(self, *args, **kwargs):
+        # A kernel calls a device function. The interpreter patches triton.language for it and, by itself, never
+        # takes that back, after which nothing compiles any more.
+        scope = interpreter._patch_lang(self.fn)
+        try:
+            return _interpreted_function(self).rewrite()(*args, **kwargs)
+        finally:
+            scope.restore()
+
+    def autotune(self, *args, **kwargs):
+        self.nargs = dict(zip(self.arg_names, args))
+        working, first_error = [], None
+        for config in self.prune_configs(kwargs):
+            try:
+                self.fn.run(*args, **{**kwargs, **config.all_kwargs(), "warmup": True})
+                working.append(config)
+            except Exception as error:  # a configuration may be too large for the target: the others go on
+                first_error = first_error or error
+        if not working:
+            raise first_error
+        self.best_config = working[0]
+        if self.best_config.pre_hook is not None:
+            self.best_config.pre_hook({**self.nargs, **kwargs, **self.best_config.all_kwargs()})
+        return self.fn.run(*args, **{**kwargs, **self.best_config.all_kwargs()})
+
+    jit.JITFunction.run = run
+    jit.JITFunction.__call__ = call
+    autotuner.Autotuner.run = autotune
