@@ -7,6 +7,8 @@ interpreter. Gaps of the interpreter that are closed here: autotune (every confi
 compiles runs), bf16 constants, and library functions such as tl.sum when triton was imported for compiling.
 """
 
+import types
+
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import autotuner, interpreter, jit
@@ -63,12 +65,19 @@ class _Interpreted(interpreter.InterpretedFunction):
 
 
 def _interpreted_function(function):
-    if function not in _interpreted:
-        _interpreted[function] = _Interpreted(function.fn)
-    return _interpreted[function]
+    # Keyed by the Python function: a JITFunction's own hash parses its source against the patched language.
+    if function.fn not in _interpreted:
+        _interpreted[function.fn] = _Interpreted(function.fn)
+    return _interpreted[function.fn]
+
+
+# What the interpreter looks at to decide which modules to patch: both, so that device functions of any module work.
+_LANGUAGE = types.SimpleNamespace(__globals__={"tl": triton.language, "core": triton.language.core})
 
 
 def _interpret(function, args, kwargs, grid):
+    # Patched once a launch (it costs milliseconds) and taken back after it, or nothing would compile any more.
+    scope = interpreter._patch_lang(_LANGUAGE)
     try:
         _interpreted_function(function).run(*args, grid=grid, warmup=False, **kwargs)
     except interpreter.InterpreterError as error:
@@ -79,9 +88,11 @@ def _interpret(function, args, kwargs, grid):
         # The compiler accepted this kernel, so what the interpreter's builder lacks is the interpreter's gap.
         if isinstance(cause, (NotImplementedError, UnsupportedOnCpu)) or (
             isinstance(cause, AttributeError) and "InterpreterBuilder" in text
-        ) or "extern" in text or "inline_asm" in text:
+        ):
             raise UnsupportedOnCpu(f"Triton's interpreter cannot run {function.fn.__name__}: {text}") from error
         raise
+    finally:
+        scope.restore()
 
 
 def install(capability):
@@ -93,18 +104,16 @@ def install(capability):
     def run(self, *args, grid, warmup, **kwargs):
         kernel = compile_only(self, *args, grid=grid, warmup=True, **kwargs)
         if not warmup:
+            for operation in ("tt.extern_elementwise", "tt.elementwise_inline_asm"):
+                if operation in kernel.asm["ttir"]:
+                    raise UnsupportedOnCpu(f"{self.fn.__name__} uses {operation}, which Triton's interpreter lacks")
             launches.append((self.fn.__name__, getattr(kernel.metadata, "shared", None)))
             _interpret(self, args, kwargs, grid)
         return kernel
 
     def call(self, *args, **kwargs):
-        # A kernel calls a device function. The interpreter patches triton.language for it and, by itself, never
-        # takes that back, after which nothing compiles any more.
-        scope = interpreter._patch_lang(self.fn)
-        try:
-            return _interpreted_function(self).rewrite()(*args, **kwargs)
-        finally:
-            scope.restore()
+        # A kernel calls a device function (tl.sum, its own helper).
+        return _interpreted_function(self).rewrite()(*args, **kwargs)
 
     def autotune(self, *args, **kwargs):
         self.nargs = dict(zip(self.arg_names, args))

@@ -1,0 +1,152 @@
+"""Loads and calls one candidate, in its own process. Says what went wrong in the words of the verdict classes."""
+
+import importlib.util
+import json
+import linecache
+import sys
+import traceback
+
+import torch
+import triton
+from triton.runtime.errors import OutOfResources, PTXASError
+
+from anneal_eval import interpret
+
+MESSAGE_CHARS = 500
+DETAIL_CHARS = 4000
+
+
+class Candidate:
+    def __init__(self, path, entry, device, capability):
+        """device: "cpu" or "cuda". capability: what the interpreter's compile step compiles for."""
+        self.path, self.entry, self.on_cpu = path, entry, device == "cpu"
+        self.module = self.function = None
+        self.launches = []
+        if self.on_cpu:
+            interpret.install(capability)
+            self.launches = interpret.launches
+        else:
+            self._record_launches()
+
+    def _record_launches(self):
+        compiled_run, launches = triton.runtime.jit.JITFunction.run, self.launches
+
+        def run(function, *args, grid, warmup, **kwargs):
+            kernel = compiled_run(function, *args, grid=grid, warmup=warmup, **kwargs)
+            if not warmup and len(launches) < 10_000:
+                launches.append((function.fn.__name__, kernel))
+            return kernel
+
+        triton.runtime.jit.JITFunction.run = run
+
+    def load(self):
+        """Imports the file and finds the entry. Returns the outcome as JSON text."""
+        try:
+            spec = importlib.util.spec_from_file_location("candidate", self.path)
+            self.module = importlib.util.module_from_spec(spec)
+            sys.modules["candidate"] = self.module
+            spec.loader.exec_module(self.module)
+            function = getattr(self.module, self.entry, None) or getattr(self.module, "kernel_function", None)
+            if not callable(function):
+                return _outcome("missing_entry", f"the module defines no function named {self.entry}", "")
+            self.function = function
+            return _outcome("ok", "", "")
+        except BaseException as error:  # SystemExit too: a candidate that leaves at import has failed
+            return self._failure(error, "import_error")
+
+    def call(self, arguments):
+        """Calls the entry. Returns (outcome as JSON text, list of outputs)."""
+        self.launches.clear()
+        try:
+            with torch.no_grad():
+                outputs = self.function(*arguments)
+            if not self.on_cpu:
+                torch.cuda.synchronize()
+            return _outcome("ok", "", ""), list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+        except BaseException as error:
+            return self._failure(error, "runtime_error"), []
+
+    def kernels(self):
+        """The launches of the last call, as JSON text: how many, and each distinct kernel's resources."""
+        seen = {}
+        for name, kernel in self.launches:
+            if self.on_cpu:
+                seen.setdefault(name, {"name": name, "registers": None, "spills": None, "shared_bytes": kernel})
+            else:
+                seen.setdefault(name, {
+                    "name": name, "registers": getattr(kernel, "n_regs", None),
+                    "spills": getattr(kernel, "n_spills", None), "shared_bytes": kernel.metadata.shared,
+                })
+        return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32]})
+
+    def _failure(self, error, default):
+        return _outcome(self._class_of(error, default), _first_line(error), self._detail(error))
+
+    def _class_of(self, error, default):
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, interpret.UnsupportedOnCpu):
+            return "unsupported_on_cpu"
+        if self.on_cpu and self._wants_cuda(error, text):
+            return "unsupported_on_cpu"
+        if isinstance(error, SyntaxError):
+            return "syntax_error"
+        if isinstance(error, ImportError):
+            return "import_error"
+        if isinstance(error, (triton.CompilationError, PTXASError)):
+            return "compile_error"
+        if isinstance(error, OutOfResources):
+            return "launch_error"
+        if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+            return "out_of_memory"
+        if "illegal memory access" in text or "misaligned address" in text:
+            return "illegal_access"
+        if default != "import_error" and self._raised_by_launcher(error):
+            return "launch_error"
+        return default
+
+    @staticmethod
+    def _wants_cuda(error, text):
+        if "NVIDIA driver" in text or "not compiled with CUDA" in text or "No CUDA GPUs" in text:
+            return True
+        if not isinstance(error, AssertionError) or error.__traceback__ is None:
+            return False
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return "cuda" in (frame.line or "")
+
+    @staticmethod
+    def _raised_by_launcher(error):
+        """A TypeError, KeyError, ValueError... from Triton's binding of arguments to the kernel, not from the kernel."""
+        if not isinstance(error, (TypeError, KeyError, ValueError, AttributeError)) or error.__traceback__ is None:
+            return False
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        return any(name in files[-1] for name in ("triton/runtime/jit", "triton/runtime/autotuner", "<string>")) or (
+            len(files) > 1 and "triton/runtime/jit" in files[-2] and files[-1].startswith("<"))
+
+    def _detail(self, error):
+        """The traceback as the model should see it: frames of its own file only, then the error."""
+        linecache.checkcache(self.path)
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path] \
+            if error.__traceback__ else []
+        lines = [f"line {f.lineno}, in {f.name}: {f.line}" for f in frames[-6:]]
+        lines += [line.rstrip("\n") for line in traceback.format_exception_only(type(error), error)]
+        cause = error.__cause__
+        while cause is not None:
+            lines.append(f"caused by {type(cause).__name__}: {cause}")
+            cause = cause.__cause__
+        return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
+
+
+def _outcome(failure_class, message, detail):
+    return json.dumps({"class": failure_class, "message": message[:MESSAGE_CHARS], "detail": detail})
+
+
+def _first_line(error):
+    """`Type: what`, on one line. Triton's compiler puts the reason on the last line, below the quoted source."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} (line {error.lineno})"
+    text = str(error).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    line = lines[-1] if isinstance(error, triton.CompilationError) else lines[0]
+    return f"{type(error).__name__}: {line}"
