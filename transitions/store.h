@@ -48,16 +48,16 @@ struct AttemptRow {
   std::string id, trajectory;
   int iteration = 0;
   int slot = 0;
-  std::string role;  // generator | optimizer
-  std::string mode;  // fresh | debug | optimise
+  std::string role;                  // generator | optimizer
+  std::string mode;                  // fresh | debug | optimise
   std::vector<std::string> parents;  // attempt ids
-  std::string reply_class;  // ok | empty | refusal | no_code | truncated | wrong_entry | api_error
-  std::string code;         // empty unless reply_class is ok
-  std::string code_sha256;        // of `code`
-  std::string normalised_sha256;  // of its normalised form
-  std::string llm_call;    // request id
-  std::string evaluation;  // evaluation id; empty when there is no kernel to judge or the machine failed
-  std::string strategy;    // what the model said it was doing, when it said so
+  std::string reply_class;           // ok | empty | refusal | no_code | truncated | wrong_entry | api_error
+  std::string code;                  // empty unless reply_class is ok
+  std::string code_sha256;           // of `code`
+  std::string normalised_sha256;     // of its normalised form
+  std::string llm_call;              // request id
+  std::string evaluation;            // evaluation id; empty when there is no kernel to judge or the machine failed
+  std::string strategy;              // what the model said it was doing, when it said so
 };
 
 struct EvaluationRow {

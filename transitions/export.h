@@ -1,0 +1,24 @@
+// Transitions as a data set: one JSON object a line.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+
+#include "async/result.h"
+#include "transitions/database.h"
+
+namespace anneal::transitions {
+
+struct ExportOptions {
+  // Leaves out ids, times and cancelled calls, so that a resumed and an undisturbed run compare equal byte for byte.
+  bool canonical = false;
+};
+
+// Writes every transition, sorted by (task, method, model, seed, iteration, slot, parent's place); returns the number
+// of lines. Keys: docs/metrics.md.
+Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptions options = {});
+
+// The same to `path` ("-" is stdout), written to PATH.tmp and renamed, so that `path` is whole or absent.
+Result<int> export_transitions_jsonl(Database& db, const std::filesystem::path& path, ExportOptions options = {});
+
+}  // namespace anneal::transitions
