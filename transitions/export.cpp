@@ -84,8 +84,9 @@ Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptio
       return std::tie(tr.task, tr.method, tr.model, tr.seed, child.iteration, child.slot, parent.iteration,
                       parent.slot);
     };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](const Transition* a, const Transition* b) { return key(a) < key(b); });
+    // Equal keys keep the order of `transitions`; std::stable_sort warns as deprecated under clang with libstdc++ 12.
+    std::sort(order.begin(), order.end(),
+              [&](const Transition* a, const Transition* b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
     for (const Transition* t : order) {
       const AttemptRecord& parent = records.attempts[t->parent];
       const AttemptRecord& child = records.attempts[t->child];

@@ -219,10 +219,11 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   std::unique_ptr<Database> db = *Database::open(file_, Database::Mode::create_or_open);
   EXPECT_EQ(harvest(*db).value(), 5);
   EXPECT_EQ(harvest(*db).value(), 5);
-  SQLite::Statement s(db->sql(), "SELECT kind || ' ' || weight FROM transition ORDER BY iteration, parent");
   std::vector<std::string> kinds;
-  while (s.executeStep()) kinds.push_back(s.getColumn(0).getString());
-  s.reset();
+  {
+    SQLite::Statement s(db->sql(), "SELECT kind || ' ' || weight FROM transition ORDER BY iteration, parent");
+    while (s.executeStep()) kinds.push_back(s.getColumn(0).getString());
+  }
   EXPECT_EQ(kinds, (std::vector<std::string>{"call_fix 1.0", "exe_fix 1.0", "exe_fix 0.5", "speedup_gain 0.5",
                                              "regression 1.0"}));
 
