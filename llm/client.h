@@ -4,16 +4,18 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <functional>
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "async/clock.h"
 #include "async/result.h"
 #include "llm/exchange.h"
 
 namespace anneal::llm {
+
+class HttpTransport;  // llm/http.h
 
 struct Limits {
   int concurrency = 8;
@@ -41,7 +43,7 @@ struct RetryPolicy {
 // Totals since the client was made, for the progress line.
 struct Counters {
   int in_flight = 0;
-  std::int64_t calls = 0;     // replies received over the wire or from a recording
+  std::int64_t calls = 0;       // replies received over the wire or from a recording
   std::int64_t from_store = 0;  // replies found in the store
   std::int64_t retries = 0;
   std::int64_t prompt_tokens = 0;
@@ -52,9 +54,14 @@ struct Counters {
 class Client {
  public:
   // Checks everything that can be checked before the first call: unknown api, missing key variable (ErrorKind::missing,
-  // names the variable), unreadable recording (names file and line), plain http off loopback. `store` outlives the client.
+  // names the variable), unreadable recording (names file and line), plain http off loopback. `store` outlives the
+  // client.
   static Result<std::unique_ptr<Client>> create(boost::asio::io_context& io, std::vector<ModelConfig> models,
                                                 ExchangeStore& store, RetryPolicy retry = {});
+  // The same with another wire and another clock, for tests.
+  static Result<std::unique_ptr<Client>> create(boost::asio::io_context& io, std::vector<ModelConfig> models,
+                                                ExchangeStore& store, RetryPolicy retry,
+                                                std::shared_ptr<HttpTransport> transport, std::shared_ptr<Clock> clock);
   virtual ~Client() = default;
 
   // The reply to `request`. Found in the store if it was ever answered; else sent, retried on 429, 5xx and connection

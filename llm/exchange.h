@@ -45,14 +45,14 @@ struct Usage {
 };
 
 struct Reply {
-  bool ok = false;           // false: no reply of a model (api_error); then `error` says why
-  std::string text;          // the visible answer
-  std::string reasoning;     // reasoning_content where the server gives it
+  bool ok = false;            // false: no reply of a model (api_error); then `error` says why
+  std::string text;           // the visible answer
+  std::string reasoning;      // reasoning_content where the server gives it
   std::string finish_reason;  // stop | length | content_filter | ...
-  std::string served_model;  // the model string that the server returned
+  std::string served_model;   // the model string that the server returned
   Usage usage;
-  int http_status = 0;  // of the last attempt; 0 when none answered or the reply is recorded
-  int attempts = 0;     // HTTP requests sent for it, retries included
+  int http_status = 0;         // of the last attempt; 0 when none answered or the reply is recorded
+  int attempts = 0;            // HTTP requests sent for it, retries included
   double latency_seconds = 0;  // of the attempt that answered
   std::string error;
 };
@@ -67,7 +67,7 @@ class ExchangeStore {
   // The stored *ok* reply of this request id, if it ever answered. An error if the stored request had another hash:
   // then the configuration or a prompt changed under an existing experiment.
   virtual boost::asio::awaitable<Result<std::optional<Reply>>> find_reply(std::string request_id,
-                                                                         std::string request_hash) = 0;
+                                                                          std::string request_hash) = 0;
   // Before the request leaves.
   virtual boost::asio::awaitable<Result<void>> begin_call(Request request, std::string request_hash) = 0;
   // When the reply arrived or was given up, before anything acts on it.

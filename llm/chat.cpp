@@ -1,0 +1,145 @@
+#include "llm/chat.h"
+
+#include <nlohmann/json.hpp>
+
+namespace anneal::llm {
+
+using nlohmann::json;
+
+namespace {
+
+// The string at `key`, empty when absent, null or of another type.
+std::string string_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) return {};
+  return found->get<std::string>();
+}
+
+std::optional<std::int64_t> count_at(const json& object, const char* key) {
+  if (!object.is_object()) return std::nullopt;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+const json& object_at(const json& object, const char* key) {
+  static const json empty = json::object();
+  if (!object.is_object()) return empty;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_object()) return empty;
+  return *found;
+}
+
+// A string, or a list of {"type": "text", "text": …} parts.
+std::string content_text(const json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  std::string text;
+  if (content.is_array()) {
+    for (const json& part : content) {
+      if (part.is_object()) text += string_at(part, "text");
+    }
+  }
+  return text;
+}
+
+std::string one_line(std::string_view text, std::size_t most) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool control = byte < 0x20 || byte == 0x7f;
+    if (control && (line.empty() || line.back() == ' ')) continue;
+    line += control ? ' ' : c;
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  if (line.size() <= most) return line;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 sequence
+  return line.substr(0, end) + "…";
+}
+
+tl::unexpected<ChatFailure> failure(std::string message, bool cut_off = false, int status = 0) {
+  return tl::unexpected<ChatFailure>(ChatFailure{std::move(message), cut_off, status});
+}
+
+}  // namespace
+
+std::string chat_body(const std::vector<Message>& messages, const Sampling& sampling, const std::string& model) {
+  json list = json::array();
+  for (const Message& message : messages) {
+    json entry = json::object();
+    entry["role"] = message.role;
+    entry["content"] = message.content;
+    list.push_back(std::move(entry));
+  }
+  json body = json::object();
+  body["model"] = model;
+  body["messages"] = std::move(list);
+  body["stream"] = false;
+  if (sampling.temperature) body["temperature"] = *sampling.temperature;
+  if (sampling.top_p) body["top_p"] = *sampling.top_p;
+  if (sampling.max_tokens) body["max_tokens"] = *sampling.max_tokens;
+  if (sampling.seed) body["seed"] = *sampling.seed;
+  return body.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body) {
+  const auto first = body.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return failure("the response is empty", true);
+  const json response = json::parse(body, nullptr, false);
+  if (response.is_discarded()) {
+    const bool json_like = body[first] == '{';
+    return failure((json_like ? "the response is incomplete or malformed JSON: " : "the response is not JSON: ") +
+                       one_line(body, 300),
+                   json_like);
+  }
+  if (!response.is_object()) return failure("the response is not a JSON object: " + one_line(body, 300));
+  if (const auto error = response.find("error"); error != response.end() && !error->is_null()) {
+    const auto status = count_at(*error, "code");
+    return failure("the server reports: " + server_message(body), false, static_cast<int>(status.value_or(0)));
+  }
+  const auto choices = response.find("choices");
+  if (choices == response.end() || !choices->is_array() || choices->empty()) {
+    return failure("the response has no choices: " + one_line(body, 300));
+  }
+  const json& choice = (*choices)[0];
+  const json& message = object_at(choice, "message");
+  if (message.empty()) return failure("the response's choice has no message: " + one_line(body, 300));
+
+  Reply reply;
+  reply.ok = true;
+  if (const auto content = message.find("content"); content != message.end()) reply.text = content_text(*content);
+  if (reply.text.empty()) reply.text = string_at(message, "refusal");
+  reply.reasoning = string_at(message, "reasoning_content");
+  if (reply.reasoning.empty()) reply.reasoning = string_at(message, "reasoning");
+  reply.finish_reason = string_at(choice, "finish_reason");
+  reply.served_model = string_at(response, "model");
+  const json& usage = object_at(response, "usage");
+  reply.usage.prompt_tokens = count_at(usage, "prompt_tokens");
+  reply.usage.completion_tokens = count_at(usage, "completion_tokens");
+  reply.usage.reasoning_tokens = count_at(object_at(usage, "completion_tokens_details"), "reasoning_tokens");
+  reply.usage.cached_tokens = count_at(object_at(usage, "prompt_tokens_details"), "cached_tokens");
+  return reply;
+}
+
+std::string server_message(std::string_view body) {
+  const json parsed = json::parse(body, nullptr, false);
+  std::string text;
+  if (parsed.is_object()) {
+    const auto error = parsed.find("error");
+    if (error != parsed.end() && error->is_string()) text = error->get<std::string>();
+    if (text.empty()) text = string_at(object_at(parsed, "error"), "message");
+    if (text.empty()) text = string_at(parsed, "message");
+    if (text.empty()) text = string_at(parsed, "detail");
+  }
+  text = one_line(text.empty() ? body : std::string_view(text), 300);
+  return text.empty() ? "(no message)" : text;
+}
+
+std::string without_key(std::string text, const std::string& key) {
+  if (key.size() < 8) return text;
+  for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at))
+    text.replace(at, key.size(), "[key]");
+  return text;
+}
+
+}  // namespace anneal::llm

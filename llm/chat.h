@@ -1,0 +1,36 @@
+// The wire form of OpenAI's chat completions (POST {base_url}/chat/completions, without streaming), which DeepSeek,
+// vLLM, OpenRouter and others speak too.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/result.h"
+#include "llm/exchange.h"
+
+namespace anneal::llm {
+
+// The JSON body. `model` is the provider's model string. Bytes that are not UTF-8 become U+FFFD.
+std::string chat_body(const std::vector<Message>& messages, const Sampling& sampling, const std::string& model);
+
+struct ChatFailure {
+  std::string message;
+  // The body is JSON that stops in the middle, or nothing at all: a cut connection can look like success (HTTP/2).
+  bool cut_off = false;
+  int status = 0;  // that the body itself states beside HTTP 200 (gateways do), else 0
+};
+
+// Text, reasoning, finish reason, model and usage of a complete response. Missing usage is tolerated; a missing or
+// empty `choices`, JSON of another shape and an {"error": …} object are failures.
+tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body);
+
+// What an error body says, for a person: error.message, message or detail where it is JSON, else its beginning. One
+// line without control characters, at most 300 bytes.
+std::string server_message(std::string_view body);
+
+// `text` with every occurrence of `key` replaced. Keys of fewer than 8 characters are placeholders of local servers,
+// not secrets, and are left.
+std::string without_key(std::string text, const std::string& key);
+
+}  // namespace anneal::llm
