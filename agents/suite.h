@@ -11,11 +11,11 @@
 namespace anneal::agents {
 
 struct Task {
-  std::string id;         // "gelu_bf16": also the name of the entry function
-  std::string stem;       // "gelu": the file's name and its reference function
-  std::string category;   // the folder's name
-  std::string precision;  // fp32 | fp16 | bf16 | int8 | w8a8 | w4a16
-  std::string signature;  // "gelu_bf16(input: Tensor, approximate: str = 'none') -> Tensor"
+  std::string id;           // "gelu_bf16": also the name of the entry function
+  std::string stem;         // "gelu": the file's name and its reference function
+  std::string category;     // the folder's name
+  std::string precision;    // fp32 | fp16 | bf16 | int8 | w8a8 | w4a16
+  std::string signature;    // "gelu_bf16(input: Tensor, approximate: str = 'none') -> Tensor"
   std::string description;  // what a model is told
   std::string comparison;   // tolerance | quantization | exact
   int difficulty = 0;       // 1..5

@@ -1,0 +1,43 @@
+// Verdicts, each found again where the same code was judged before: in the store, or at this moment in flight.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "agents/suite.h"
+#include "async/result.h"
+#include "evaluator/judge.h"
+#include "transitions/store.h"
+
+namespace anneal::agents {
+
+class Evaluations {
+ public:
+  // `store` and `judge` outlive it. `device` is the row of the judge's device; `policy_off` as in EvaluationRequest.
+  Evaluations(transitions::Store& store, evaluator::Judge& judge, std::string device, bool policy_off);
+
+  // The stored evaluation of `code` on `task`. "Same" means the same normalised code, task, device and settings. An
+  // Error means that the machine or the store failed.
+  boost::asio::awaitable<Result<transitions::EvaluationRow>> evaluate(Task task, std::string code);
+
+  long long judged() const { return judged_; }
+  long long found() const { return found_; }
+  const evaluator::DeviceFacts& facts() const { return judge_.facts(); }
+
+ private:
+  struct InFlight;
+
+  boost::asio::awaitable<Result<transitions::EvaluationRow>> judge(Task task, std::string code, std::string normalised,
+                                                                   std::string id);
+
+  transitions::Store& store_;
+  evaluator::Judge& judge_;
+  std::string device_;
+  bool policy_off_;
+  long long judged_ = 0, found_ = 0;
+  std::map<std::string, std::shared_ptr<InFlight>> in_flight_;  // by evaluation id
+};
+
+}  // namespace anneal::agents

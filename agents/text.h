@@ -1,0 +1,22 @@
+// Texts of models and kernels are hostile: what is done to them before they enter a prompt, a row or a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace anneal::agents {
+
+// `text` as valid UTF-8 without control characters other than newline and tab (CRLF and CR become newline); bytes that
+// are no UTF-8 become U+FFFD. Longer than `cap` bytes: cut at a character, with a note of how much was left out.
+std::string clean_text(std::string_view text, size_t cap);
+
+// Without leading and trailing white space.
+std::string trim(std::string_view text);
+
+// The first line.
+std::string first_line(std::string_view text);
+
+// "1 trajectory", "2 trajectories"
+std::string count_of(long long n, std::string_view one, std::string_view many);
+
+}  // namespace anneal::agents

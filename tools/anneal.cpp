@@ -1,0 +1,56 @@
+// anneal: runs, shows and reports refinement experiments. Commands: docs/interface.md.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "tools/command.h"
+
+int main(int argc, char** argv) {
+  using namespace anneal::tools;
+  // stdout is data; a reader that went away is a write error, not a silent death.
+  spdlog::set_default_logger(spdlog::stderr_color_mt("anneal"));
+  spdlog::set_pattern("anneal: %^%l%$: %v");
+  std::signal(SIGPIPE, SIG_IGN);
+
+  CLI::App app("anneal: experiments in which language models write and refine GPU kernels", "anneal");
+  app.set_version_flag("--version", std::string("anneal ") + ANNEAL_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 done, 1 something asked for failed, 2 usage or configuration, 3 the machine lacks "
+      "something,\n4 interrupted (run again to go on), 5 a budget is spent.");
+  int exit_code = exit_done;
+  add_run(app, exit_code);
+  add_eval(app, exit_code);
+  add_status(app, exit_code);
+  add_show(app, exit_code);
+  add_report(app, exit_code);
+  add_export(app, exit_code);
+  add_tasks(app, exit_code);
+  add_doctor(app, exit_code);
+
+  constexpr std::array<std::string_view, 3> later = {"compare", "import", "merge"};
+  for (const std::string_view command : later) {
+    if (argc > 1 && argv[1] == command) {
+      std::fprintf(stderr, "anneal: 'anneal %s' is not supported yet.\n", argv[1]);
+      return exit_usage;
+    }
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // --help and --version come here too, with code 0.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "anneal: %s\nRun 'anneal --help' or 'anneal COMMAND --help' for usage.\n", error.what());
+    return exit_usage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "anneal: internal error: %s\n", error.what());
+    return exit_failed;
+  }
+  return exit_code;
+}

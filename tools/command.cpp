@@ -1,0 +1,130 @@
+#include "tools/command.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "agents/suggest.h"
+#include "agents/text.h"
+
+namespace anneal::tools {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+fs::path binary_folder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+}  // namespace
+
+int exit_code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::bad_input:
+      return exit_usage;
+    case ErrorKind::missing:
+      return exit_missing;
+    case ErrorKind::cancelled:
+      return exit_interrupted;
+    case ErrorKind::budget:
+      return exit_budget;
+    case ErrorKind::io:
+    case ErrorKind::timeout:
+    case ErrorKind::internal:
+      return exit_failed;
+  }
+  return exit_failed;
+}
+
+int report_error(const Error& error) {
+  std::string line = agents::clean_text(error.message, 4000);
+  for (char& c : line) {
+    if (c == '\n' || c == '\t') c = ' ';
+  }
+  std::fprintf(stderr, "anneal: %s\n", line.c_str());
+  return exit_code_of(error.kind);
+}
+
+Result<fs::path> data_dir() {
+  const std::string given = environment("ANNEAL_DATA_DIR");
+  std::error_code error;
+  if (!given.empty()) {
+    if (fs::is_directory(fs::path(given) / "tasks", error)) return fs::path(given);
+    return fail(ErrorKind::missing, "ANNEAL_DATA_DIR (" + given + ") has no folder tasks/.");
+  }
+  const fs::path installed = binary_folder().parent_path() / "share" / "anneal";
+  if (fs::is_directory(installed / "tasks", error)) return installed;
+  const fs::path source = ANNEAL_SOURCE_DIR;
+  if (fs::is_directory(source / "tasks", error)) return source;
+  return fail(ErrorKind::missing, "Neither " + installed.string() + " nor " + source.string() +
+                                      " holds tasks/; set ANNEAL_DATA_DIR to the folder that has tasks/ and prompts/.");
+}
+
+Result<fs::path> evald_path() {
+  const std::string given = environment("ANNEAL_EVALD");
+  const fs::path path = given.empty() ? binary_folder() / "anneal-evald" : fs::path(given);
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return path;
+  return fail(ErrorKind::missing, "The judge " + path.string() + " is not there; build it with tools/build, or set " +
+                                      "ANNEAL_EVALD to its path.");
+}
+
+Result<agents::Suite> load_suite(const std::string& name) {
+  if (name != "anneal") {
+    const std::string kind = name.substr(0, name.find(':'));
+    for (const char* later : {"kernelbench-x", "kernelbench", "tritonbench-t"}) {
+      if (kind == later) return fail(ErrorKind::bad_input, "Suite '" + kind + ":DIR' is not supported yet.");
+    }
+    return fail(ErrorKind::bad_input, "Unknown suite '" + name + "'" + agents::suggestion(name, {"anneal"}));
+  }
+  const auto data = data_dir();
+  if (!data) return tl::unexpected(data.error());
+  return agents::read_suite(*data / "tasks");
+}
+
+int gpu_count() {
+  int count = 0;
+  std::error_code error;
+  for (fs::directory_iterator at("/dev", error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.size() > 6 && name.starts_with("nvidia") && name.find_first_not_of("0123456789", 6) == std::string::npos)
+      ++count;
+  }
+  return count;
+}
+
+Result<std::string> resolve_device(const std::string& device) {
+  if (device == "cpu") return device;
+  const bool numbered = device.starts_with("cuda:") && device.size() > 5 && device.size() < 9 &&
+                        device.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (device != "cuda" && !numbered) {
+    return fail(ErrorKind::bad_input,
+                "Unknown device '" + device + "'" + agents::suggestion(device, {"cpu", "cuda", "cuda:0"}));
+  }
+  const int gpus = gpu_count();
+  if (gpus == 0) {
+    return fail(
+        ErrorKind::missing,
+        "Device '" + device + "' is asked for, but this machine has no NVIDIA GPU (no /dev/nvidia0); use device cpu.");
+  }
+  if (numbered) return device;
+  if (gpus > 1) {
+    return fail(ErrorKind::bad_input, "Device 'cuda' means all " + std::to_string(gpus) +
+                                          " GPUs, which is not supported yet; name one, e.g. cuda:0.");
+  }
+  return std::string("cuda:0");
+}
+
+Result<void> require_file(const fs::path& file) {
+  std::error_code error;
+  if (fs::is_regular_file(file, error)) return {};
+  return fail(ErrorKind::bad_input, file.string() + ": there is no such file.");
+}
+
+}  // namespace anneal::tools

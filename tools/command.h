@@ -1,0 +1,54 @@
+// What the commands of `anneal` share. Each command is one file; it adds its subcommand and leaves an exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+
+#include "agents/suite.h"
+#include "async/result.h"
+
+namespace anneal::tools {
+
+// docs/interface.md.
+enum ExitCode {
+  exit_done = 0,
+  exit_failed = 1,
+  exit_usage = 2,
+  exit_missing = 3,
+  exit_interrupted = 4,
+  exit_budget = 5,
+};
+
+int exit_code_of(ErrorKind kind);
+
+// "anneal: <message>" on stderr, one line, control characters stripped; returns the exit code.
+int report_error(const Error& error);
+
+// Where tasks/ and prompts/ are: ANNEAL_DATA_DIR, else share/anneal beside the binary's folder, else the source tree
+// that this binary was built from.
+Result<std::filesystem::path> data_dir();
+
+// The judge's daemon: ANNEAL_EVALD, else anneal-evald beside this binary.
+Result<std::filesystem::path> evald_path();
+
+// The suite of that name, read from data_dir().
+Result<agents::Suite> load_suite(const std::string& name);
+
+// "cuda" as the one GPU of this machine; cpu and cuda:N as they are. An error when the device is not there.
+Result<std::string> resolve_device(const std::string& device);
+int gpu_count();
+
+// An existing database that a command only reads. A missing file is bad input.
+Result<void> require_file(const std::filesystem::path& file);
+
+void add_run(CLI::App& app, int& exit_code);
+void add_eval(CLI::App& app, int& exit_code);
+void add_status(CLI::App& app, int& exit_code);
+void add_show(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
+void add_tasks(CLI::App& app, int& exit_code);
+void add_doctor(CLI::App& app, int& exit_code);
+
+}  // namespace anneal::tools

@@ -1,0 +1,335 @@
+// anneal run: runs an experiment, or goes on with it.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/system/system_error.hpp>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "agents/config.h"
+#include "agents/design.h"
+#include "agents/method.h"
+#include "agents/orchestrator.h"
+#include "agents/text.h"
+#include "async/interrupt.h"
+#include "tools/command.h"
+#include "tools/display.h"
+#include "tools/judge.h"
+#include "transitions/database.h"
+#include "transitions/harvest.h"
+#include "transitions/ids.h"
+#include "transitions/records.h"
+
+namespace anneal::tools {
+
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+using asio::awaitable;
+using nlohmann::json;
+
+namespace {
+
+struct Options {
+  std::string config, database, shard = "1/1", display = "auto";
+  std::vector<std::string> overrides;
+  int limit = 0;
+  bool retry_errors = false, json = false, dry_run = false;
+};
+
+Result<agents::Shard> parse_shard(const std::string& text) {
+  agents::Shard shard;
+  int end = 0;
+  const bool read = std::sscanf(text.c_str(), "%d/%d%n", &shard.index, &shard.count, &end) == 2;
+  if (read && end == static_cast<int>(text.size()) && shard.count >= 1 && shard.index >= 1 &&
+      shard.index <= shard.count) {
+    return shard;
+  }
+  return fail(ErrorKind::bad_input, "--shard " + text + ": must be I/N with 1 <= I <= N, e.g. 2/8.");
+}
+
+// The plan on stdout. Touches neither network nor database.
+int print_plan(const agents::ExperimentConfig& config, const std::vector<agents::Task>& tasks,
+               const std::vector<agents::PlannedTrajectory>& plan, bool as_json) {
+  std::set<std::string> planned_tasks;
+  for (const auto& planned : plan) planned_tasks.insert(planned.task.id);
+  json methods = json::array();
+  long long least = 0, most = 0;
+  bool priced = false;
+  for (const auto& method : config.methods) {
+    const agents::CallRange one = agents::find_method(method.name)->calls(method.iterations, method.candidates);
+    long long trajectories = 0;
+    for (const auto& planned : plan) {
+      if (planned.method.name == method.name && planned.method.model == method.model) ++trajectories;
+    }
+    priced = priced || config.find_model(method.model)->api != "replay";
+    least += one.least * trajectories;
+    most += one.most * trajectories;
+    methods.push_back({{"method", method.name},
+                       {"model", method.model},
+                       {"trajectories", trajectories},
+                       {"calls", {{"least", one.least * trajectories}, {"most", one.most * trajectories}}}});
+  }
+  const double detectable = agents::detectable_difference(static_cast<int>(planned_tasks.size()), 0.2);
+  json out = {{"event", "plan"},
+              {"experiment", config.experiment},
+              {"tasks", planned_tasks.size()},
+              {"suite_tasks", tasks.size()},
+              {"trajectories", plan.size()},
+              {"methods", methods},
+              {"calls", {{"least", least}, {"most", most}}}};
+  // Recorded replies cost nothing; there is no price list for others yet.
+  out["usd"] = priced ? json() : json({{"least", 0}, {"most", 0}});
+  out["detectable_difference"] = detectable < 1 ? json(detectable) : json();
+  if (as_json) {
+    std::cout << out.dump() << std::endl;
+    return exit_done;
+  }
+  std::cout << config.experiment << ": "
+            << agents::count_of(static_cast<long long>(planned_tasks.size()), "task", "tasks") << ", "
+            << agents::count_of(static_cast<long long>(plan.size()), "trajectory", "trajectories") << " on "
+            << config.device << "\n";
+  for (const auto& method : methods) {
+    std::cout << "  " << method["method"].get<std::string>() << "@" << method["model"].get<std::string>() << ": "
+              << method["trajectories"] << " trajectories, " << method["calls"]["least"] << " to "
+              << method["calls"]["most"] << " calls\n";
+  }
+  std::cout << "calls: " << least << " to " << most << "\n"
+            << "cost: " << (priced ? "not estimated (no prices are known for these models)" : "0 (recorded replies)")
+            << "\n";
+  if (detectable < 1) {
+    std::cout << "detectable difference of two methods: " << std::round(detectable * 1000) / 10
+              << " points (paired tasks, one seed, 20 % discordant, power 80 %)\n";
+  } else {
+    std::cout << "detectable difference of two methods: none (too few tasks for a paired comparison)\n";
+  }
+  return exit_done;
+}
+
+// Everything a run owns. Members are destroyed in reverse order: who uses before who is used.
+struct Session {
+  asio::io_context io{1};
+  std::unique_ptr<transitions::Store> store;
+  std::unique_ptr<llm::Client> llm;
+  std::unique_ptr<evaluator::Judge> judge;
+};
+
+awaitable<Result<agents::RunSummary>> run_all(Session* session, Display* display, const agents::Prompts* prompts,
+                                              JudgeOptions judge_options, agents::ExperimentConfig config,
+                                              std::vector<agents::PlannedTrajectory> plan, agents::RunOptions options) {
+  auto judge = co_await start_judge(&session->io, std::move(judge_options));
+  if (!judge) co_return tl::unexpected(judge.error());
+  session->judge = std::move(*judge);
+  agents::Engine engine{*session->store, *session->llm, *session->judge, *prompts, *display};
+  auto summary = co_await agents::run_experiment(engine, std::move(config), std::move(plan), std::move(options));
+  co_return summary;
+}
+
+awaitable<Result<void>> close_store(transitions::Store* store, std::string experiment, bool interrupted) {
+  if (interrupted) {
+    auto put = co_await store->put_event(experiment, "run_interrupted", "{}");
+    if (!put) co_return put;
+  }
+  auto closed = co_await store->close();
+  co_return closed;
+}
+
+Result<void> harvest_file(const fs::path& file) {
+  auto database = transitions::Database::open(file, transitions::Database::Mode::create_or_open);
+  if (!database) return tl::unexpected(database.error());
+  const auto rows = transitions::harvest(**database);
+  if (!rows) return tl::unexpected(rows.error());
+  return {};
+}
+
+Result<long long> tokens_spent(const fs::path& file) {
+  auto database = transitions::Database::open(file, transitions::Database::Mode::read_only);
+  if (!database) return tl::unexpected(database.error());
+  long long tokens = 0;
+  for (const auto& trajectory : transitions::read_records(**database).trajectories) {
+    tokens += trajectory.prompt_tokens + trajectory.completion_tokens;
+  }
+  return tokens;
+}
+
+int run(const Options& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (options.limit > 0) overrides.push_back("tasks.limit=" + std::to_string(options.limit));
+  auto config = agents::read_config(options.config, overrides);
+  if (!config) return report_error(config.error());
+  const auto shard = parse_shard(options.shard);
+  if (!shard) return report_error(shard.error());
+  const auto suite = load_suite(config->suite);
+  if (!suite) return report_error(suite.error());
+  const auto tasks = agents::select_tasks(*config, *suite);
+  if (!tasks) return report_error(tasks.error());
+  auto plan = agents::plan_trajectories(*config, *tasks, *shard);
+  if (options.dry_run) return print_plan(*config, *tasks, plan, options.json);
+
+  const auto device = resolve_device(config->device);
+  if (!device) return report_error(device.error());
+  config->device = *device;
+  const auto data = data_dir();
+  if (!data) return report_error(data.error());
+  const auto prompts = agents::Prompts::load(*data / "prompts");
+  if (!prompts) return report_error(prompts.error());
+  const auto evald = evald_path();
+  if (!evald) return report_error(evald.error());
+
+  fs::path file = options.database;
+  if (file.empty()) {
+    std::string name = config->experiment;
+    if (shard->count > 1) name += "." + std::to_string(shard->index) + "-of-" + std::to_string(shard->count);
+    file = fs::path("runs") / (name + ".db");
+  }
+  std::error_code error;
+  if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
+  if (error) {
+    return report_error(
+        Error{ErrorKind::missing, file.parent_path().string() + ": cannot be made: " + error.message() + "."});
+  }
+
+  Session session;
+  auto store = transitions::Store::open(session.io.get_executor(), file, transitions::Store::Mode::create_or_open);
+  if (!store) return report_error(store.error());
+  session.store = std::move(*store);
+  std::vector<llm::ModelConfig> models;
+  for (const auto& model : config->models) {
+    const bool used = std::any_of(config->methods.begin(), config->methods.end(),
+                                  [&](const auto& method) { return method.model == model.name; });
+    if (used) models.push_back(model);
+  }
+  auto client = llm::Client::create(session.io, std::move(models), *session.store);
+  if (!client) return report_error(client.error());
+  session.llm = std::move(*client);
+
+  agents::RunOptions run_options;
+  run_options.retry_errors = options.retry_errors;
+  const json software = {{"anneal", ANNEAL_VERSION}};
+  run_options.software_json = software.dump();
+  if (config->budget.tokens) {
+    const auto spent = tokens_spent(file);
+    if (!spent) return report_error(spent.error());
+    run_options.tokens_before = *spent;
+  }
+  JudgeOptions judge_options;
+  judge_options.evald = *evald;
+  judge_options.device = *device;
+  judge_options.tasks = suite->root;
+  judge_options.suite = config->suite;
+  judge_options.jobs = config->jobs;
+  judge_options.target = config->target;
+
+  const Display::Mode mode = Display::mode_of(options.display);
+  Display display(session.io, mode, options.json);
+  display.watch(&session.llm->counters());
+  asio::cancellation_signal cancel;
+  Interrupt interrupt(session.io.get_executor(), [&] {
+    if (mode != Display::Mode::none) display.say("stopping; a second Ctrl-C leaves at once");
+    cancel.emit(asio::cancellation_type::terminal);
+  });
+  std::optional<Result<agents::RunSummary>> summary;
+  std::exception_ptr thrown;
+  asio::co_spawn(
+      session.io, run_all(&session, &display, &*prompts, judge_options, *config, std::move(plan), run_options),
+      asio::bind_cancellation_slot(cancel.slot(), [&](std::exception_ptr e, Result<agents::RunSummary> result) {
+        thrown = e;
+        if (!e) summary = std::move(result);
+        interrupt.stop();
+        display.stop();
+        // Ends the daemon; its last breath is on this loop.
+        session.judge.reset();
+      }));
+  session.io.run();
+
+  const bool interrupted = interrupt.requested();
+  std::string failure;
+  if (thrown) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& exception) {
+      failure = exception.what();
+    }
+  }
+  std::optional<Result<void>> closed;
+  session.io.restart();
+  asio::co_spawn(session.io, close_store(session.store.get(), transitions::make_id({config->experiment}), interrupted),
+                 [&](std::exception_ptr e, Result<void> result) {
+                   if (e) result = fail(ErrorKind::io, file.string() + ": could not be closed.");
+                   closed = std::move(result);
+                 });
+  session.io.run();
+  session.llm.reset();
+  session.store.reset();
+  if (!closed || !*closed) {
+    return report_error(closed ? closed->error() : Error{ErrorKind::io, file.string() + ": could not be closed."});
+  }
+  if (interrupted) {
+    if (options.json) std::cout << json({{"event", "run_interrupted"}}).dump() << std::endl;
+    std::fprintf(stderr, "interrupted; %s keeps all that was done: run the same command again to go on\n",
+                 file.c_str());
+    return exit_interrupted;
+  }
+  if (thrown) return report_error(Error{ErrorKind::internal, "internal error: " + failure + "."});
+  if (!*summary) return report_error(summary->error());
+  if (auto harvested = harvest_file(file); !harvested) return report_error(harvested.error());
+
+  const agents::RunSummary& result = **summary;
+  int code = exit_done;
+  if (result.failed > 0) {
+    code = exit_failed;
+    constexpr size_t most_shown = 5;
+    for (size_t i = 0; i < result.failures.size() && i < most_shown; ++i) {
+      std::fprintf(stderr, "anneal: failed: %s\n", agents::clean_text(result.failures[i], 1000).c_str());
+    }
+    if (result.failures.size() > most_shown) {
+      std::fprintf(stderr, "anneal: and %zu more; see 'anneal status %s'\n", result.failures.size() - most_shown,
+                   file.c_str());
+    }
+    std::fprintf(stderr, "anneal: %s failed; run the same command again to go on with them\n",
+                 agents::count_of(result.failed, "trajectory", "trajectories").c_str());
+  }
+  if (result.budget_spent) {
+    code = exit_budget;
+    std::fprintf(stderr, "anneal: the budget is spent; raise it and run again to go on\n");
+  }
+  if (mode != Display::Mode::none) {
+    std::fprintf(stderr, "%d done, %d done before, %d failed; %lld attempts, %lld judged\n", result.done,
+                 result.found_done, result.failed, result.attempts, result.judged);
+  }
+  std::fprintf(stderr, "%s is written; next: anneal report %s\n", file.c_str(), file.c_str());
+  return code;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Run an experiment, or go on with it where it stopped");
+  command->add_option("CONFIG", options->config, "the experiment's YAML, e.g. configs/quickstart.yaml")->required();
+  command->add_option("--db", options->database, "the experiment's file (default: runs/<experiment>.db)");
+  command->add_option("--shard", options->shard, "I/N: only the I-th of N parts of the tasks");
+  command->add_option("--limit", options->limit, "at most that many tasks")->check(CLI::PositiveNumber);
+  command
+      ->add_option("--set", options->overrides,
+                   "KEY=VALUE: overrides a key, e.g. device=cuda:0 or methods.geak.seeds=3")
+      ->allow_extra_args(false)
+      ->take_all();
+  command->add_flag("--retry-errors", options->retry_errors, "ask again where a reply did not arrive");
+  command->add_flag("--json", options->json, "one JSON event a line on stdout");
+  command->add_flag("--dry-run", options->dry_run, "print the plan and touch nothing");
+  command->add_option("--display", options->display, "auto, plain or none")
+      ->check(CLI::IsMember({"auto", "plain", "none"}))
+      ->capture_default_str();
+  command->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace anneal::tools

@@ -1,0 +1,142 @@
+#include "tools/submissions.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "agents/reply.h"
+#include "agents/suggest.h"
+#include "agents/text.h"
+
+namespace anneal::tools {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+Result<std::string> read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  if (!in) return fail(ErrorKind::bad_input, path.string() + ": cannot be read.");
+  return text.str();
+}
+
+// JSON, to the judge and in results, must be UTF-8.
+bool is_text(const std::string& text) {
+  return text.find('\0') == std::string::npos &&
+         json(text).dump(-1, ' ', false, json::error_handler_t::ignore).size() ==
+             json(text).dump(-1, ' ', false, json::error_handler_t::replace).size();
+}
+
+Result<agents::Task> task_named(const agents::Suite& suite, const std::string& name, const std::string& place) {
+  if (const agents::Task* task = suite.find(name)) return *task;
+  std::vector<std::string> ids;
+  for (const auto& task : suite.tasks) ids.push_back(task.id);
+  return fail(ErrorKind::bad_input, place + ": unknown task '" + name + "'" + agents::suggestion(name, ids));
+}
+
+Result<Submission> read_python(const fs::path& path, const agents::Suite& suite, const std::string& task) {
+  Submission submission;
+  submission.label = path.string();
+  std::string name = task;
+  if (name.empty()) {
+    name = path.stem().string();
+    const std::string folder = fs::absolute(path).parent_path().filename().string();
+    if (suite.find(name) == nullptr && suite.find(folder) != nullptr) name = folder;
+  }
+  auto found = task_named(suite, name, path.string());
+  if (!found) {
+    if (task.empty()) found.error().message += " (name the file or its folder after the task, or give --task)";
+    return tl::unexpected(found.error());
+  }
+  submission.task = std::move(*found);
+  auto text = read_file(path);
+  if (!text) return tl::unexpected(text.error());
+  if (!is_text(*text)) return fail(ErrorKind::bad_input, path.string() + ": is not UTF-8 text.");
+  submission.code = std::move(*text);
+  return submission;
+}
+
+Result<std::vector<Submission>> read_jsonl(const fs::path& path, const agents::Suite& suite) {
+  const auto text = read_file(path);
+  if (!text) return tl::unexpected(text.error());
+  std::istringstream lines(*text);
+  std::string line;
+  std::vector<Submission> submissions;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (agents::trim(line).empty()) continue;
+    Submission submission;
+    submission.label = path.string() + ":" + std::to_string(number);
+    const json entry = json::parse(line, nullptr, false);
+    if (entry.is_discarded() || !entry.is_object()) {
+      return fail(ErrorKind::bad_input, submission.label + ": is not a JSON object.");
+    }
+    const auto string_of = [&](std::initializer_list<const char*> keys) -> Result<std::string> {
+      std::string names;
+      for (const char* key : keys) {
+        const auto at = entry.find(key);
+        if (at != entry.end() && at->is_string()) return at->get<std::string>();
+        if (at != entry.end())
+          return fail(ErrorKind::bad_input, submission.label + ": '" + key + "' must be a string.");
+        names += std::string(names.empty() ? "'" : "' or '") + key;
+      }
+      return fail(ErrorKind::bad_input, submission.label + ": has no " + names + "'.");
+    };
+    const auto name = string_of({"task", "file"});
+    if (!name) return tl::unexpected(name.error());
+    const auto code = string_of({"code", "predict"});
+    if (!code) return tl::unexpected(code.error());
+    auto task = task_named(suite, entry.contains("task") ? *name : fs::path(*name).stem().string(), submission.label);
+    if (!task) return tl::unexpected(task.error());
+    submission.task = std::move(*task);
+    submission.code = agents::submission_code(*code, submission.task.id);
+    submissions.push_back(std::move(submission));
+  }
+  return submissions;
+}
+
+}  // namespace
+
+Result<std::vector<Submission>> read_submissions(const fs::path& path, const agents::Suite& suite,
+                                                 const std::string& task) {
+  std::error_code error;
+  std::vector<Submission> submissions;
+  if (fs::is_directory(path, error)) {
+    std::vector<fs::path> files;
+    for (fs::recursive_directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+      if (at->is_regular_file() && at->path().extension() == ".py") files.push_back(at->path());
+    }
+    if (error) return fail(ErrorKind::bad_input, path.string() + ": cannot be listed: " + error.message() + ".");
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) {
+      auto one = read_python(file, suite, task);
+      if (!one) return tl::unexpected(one.error());
+      submissions.push_back(std::move(*one));
+    }
+  } else if (!fs::is_regular_file(path, error)) {
+    return fail(ErrorKind::bad_input, path.string() + ": there is no such file or folder.");
+  } else if (path.extension() == ".py") {
+    auto one = read_python(path, suite, task);
+    if (!one) return tl::unexpected(one.error());
+    submissions.push_back(std::move(*one));
+  } else if (path.extension() == ".jsonl") {
+    auto all = read_jsonl(path, suite);
+    if (!all) return tl::unexpected(all.error());
+    submissions = std::move(*all);
+  } else {
+    std::string head(15, '\0');
+    std::ifstream(path, std::ios::binary).read(head.data(), 15);
+    if (head == "SQLite format 3") {
+      return fail(ErrorKind::bad_input, path.string() + ": judging a database's kernels again is not supported yet.");
+    }
+    return fail(ErrorKind::bad_input,
+                path.string() + ": submissions are a .jsonl file, a .py file or a folder of them.");
+  }
+  if (submissions.empty()) return fail(ErrorKind::bad_input, path.string() + ": holds no submission.");
+  return submissions;
+}
+
+}  // namespace anneal::tools
