@@ -46,9 +46,9 @@ std::string one_line(std::string_view text, std::size_t most) {
   std::string line;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool control = byte < 0x20 || byte == 0x7f;
-    if (control && (line.empty() || line.back() == ' ')) continue;
-    line += control ? ' ' : c;
+    const bool blank = byte <= 0x20 || byte == 0x7f;
+    if (blank && (line.empty() || line.back() == ' ')) continue;
+    line += blank ? ' ' : c;
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
   if (line.size() <= most) return line;

@@ -239,7 +239,8 @@ void prepare(Transfer* transfer) {
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->message.data());
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+  // Over TLS one connection may carry all; in clear text waiting for that would make one request queue behind another.
+  if (request.url.compare(0, 6, "https:") == 0) curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
   curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");

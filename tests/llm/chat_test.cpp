@@ -1,0 +1,109 @@
+#include "llm/chat.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace anneal::llm {
+namespace {
+
+TEST(Chat, WritesMessagesAndOnlyTheSamplingThatWasAsked) {
+  Sampling sampling;
+  sampling.temperature = 0.5;
+  const std::vector<Message> messages = {{"system", "Be brief."}, {"user", "gelu \xff"}};
+  const auto body = nlohmann::json::parse(chat_body(messages, sampling, "deepseek-chat"));
+  EXPECT_EQ(body["model"], "deepseek-chat");
+  EXPECT_EQ(body["messages"][0]["role"], "system");
+  EXPECT_EQ(body["messages"][1]["content"], "gelu \xef\xbf\xbd");
+  EXPECT_EQ(body["temperature"], 0.5);
+  EXPECT_EQ(body["stream"], false);
+  EXPECT_FALSE(body.contains("top_p"));
+  EXPECT_FALSE(body.contains("seed"));
+}
+
+TEST(Chat, ReadsTextReasoningAndUsage) {
+  const auto reply = parse_chat_reply(R"({"model": "deepseek-reasoner-0528", "choices": [{"finish_reason": "length",
+    "message": {"role": "assistant", "content": "code", "reasoning_content": "hmm"}}],
+    "usage": {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5},
+              "completion_tokens_details": {"reasoning_tokens": 3}}})");
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_TRUE(reply->ok);
+  EXPECT_EQ(reply->text, "code");
+  EXPECT_EQ(reply->reasoning, "hmm");
+  EXPECT_EQ(reply->finish_reason, "length");
+  EXPECT_EQ(reply->served_model, "deepseek-reasoner-0528");
+  EXPECT_EQ(reply->usage.prompt_tokens, 11);
+  EXPECT_EQ(reply->usage.completion_tokens, 7);
+  EXPECT_EQ(reply->usage.cached_tokens, 5);
+  EXPECT_EQ(reply->usage.reasoning_tokens, 3);
+}
+
+TEST(Chat, ToleratesNullsAndMissingUsage) {
+  const auto reply = parse_chat_reply(R"({"error": null, "usage": null, "choices": [{"finish_reason": null,
+    "message": {"content": null, "refusal": "I cannot help with that."}}]})");
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->text, "I cannot help with that.");
+  EXPECT_EQ(reply->finish_reason, "");
+  EXPECT_FALSE(reply->usage.prompt_tokens.has_value());
+}
+
+TEST(Chat, ReadsContentInParts) {
+  const auto reply = parse_chat_reply(
+      R"({"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]})");
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->text, "ab");
+}
+
+TEST(Chat, TellsACutBodyFromAWrongOne) {
+  EXPECT_TRUE(parse_chat_reply("").error().cut_off);
+  EXPECT_TRUE(parse_chat_reply(R"({"choices": [{"message": {"cont)").error().cut_off);
+  const auto html = parse_chat_reply("<html>\nproxy login</html>");
+  ASSERT_FALSE(html);
+  EXPECT_FALSE(html.error().cut_off);
+  EXPECT_EQ(html.error().message, "the response is not JSON: <html> proxy login</html>");
+  EXPECT_EQ(parse_chat_reply(R"({"choices": []})").error().message, R"(the response has no choices: {"choices": []})");
+  EXPECT_FALSE(parse_chat_reply("[1]").has_value());
+  EXPECT_FALSE(parse_chat_reply(R"({"choices": [3]})").has_value());
+  EXPECT_FALSE(parse_chat_reply(R"({"choices": [{"message": "x"}]})").has_value());
+}
+
+TEST(Chat, ReadsAnErrorInsideA200) {
+  const auto reply = parse_chat_reply(R"({"error": {"message": "upstream is overloaded", "code": 529}})");
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().message, "the server reports: upstream is overloaded");
+  EXPECT_EQ(reply.error().status, 529);
+}
+
+TEST(Chat, ShowsServerMessagesOnOneCleanLine) {
+  EXPECT_EQ(server_message(R"({"error": {"message": "no\u001b[31m such\n model"}})"), "no [31m such model");
+  EXPECT_EQ(server_message(R"({"detail": "Not Found"})"), "Not Found");
+  EXPECT_EQ(server_message(R"({"error": "bad"})"), "bad");
+  EXPECT_EQ(server_message(""), "(no message)");
+  EXPECT_LT(server_message(std::string(5000, 'x')).size(), 310u);
+}
+
+TEST(Chat, TakesKeysOutOfWhatServersEcho) {
+  EXPECT_EQ(without_key("bad key sk-123456789, sk-123456789", "sk-123456789"), "bad key [key], [key]");
+  EXPECT_EQ(without_key("EMPTY", "EMPTY"), "EMPTY");
+}
+
+TEST(RequestHash, DependsOnAllThatDecidesTheAnswerAndNothingElse) {
+  Request request;
+  request.id = "a";
+  request.messages = {{"user", "hello"}};
+  const std::string hash = request_sha256(request, "m1");
+  EXPECT_EQ(hash.size(), 64u);
+  Request other = request;
+  other.id = "b";
+  other.place.iteration = 3;
+  EXPECT_EQ(request_sha256(other, "m1"), hash);
+  EXPECT_NE(request_sha256(request, "m2"), hash);
+  other.sampling.temperature = 0;
+  EXPECT_NE(request_sha256(other, "m1"), hash);
+  other = request;
+  other.messages[0].role = "system";
+  EXPECT_NE(request_sha256(other, "m1"), hash);
+}
+
+}  // namespace
+}  // namespace anneal::llm

@@ -1,0 +1,187 @@
+#include "llm/curl_transport.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+
+#include <boost/system/system_error.hpp>
+#include <nlohmann/json.hpp>
+
+#include "async/deadline.h"
+#include "llm/url.h"
+#include "tests/async/run_on_loop.h"
+#include "tests/llm/local_server.h"
+
+namespace anneal::llm {
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using test::chat_response;
+using test::error_response;
+using test::LocalServer;
+using Fault = LocalServer::Fault;
+
+HttpRequest request_to(const LocalServer& server) {
+  HttpRequest request;
+  request.url = server.base_url() + "/chat/completions";
+  request.body = "{}";
+  return request;
+}
+
+LocalServer::Response with_fault(Fault fault) {
+  LocalServer::Response response = chat_response("text");
+  response.fault = fault;
+  return response;
+}
+
+int open_descriptors() {
+  int count = 0;
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (::readdir(directory) != nullptr) ++count;
+  ::closedir(directory);
+  return count;
+}
+
+Result<HttpResponse> post(HttpRequest request) {
+  asio::io_context io;
+  const auto transport = make_curl_transport(io.get_executor());
+  return run_on(io, transport->post(std::move(request)));
+}
+
+TEST(CurlTransport, PostsBodyAndHeadersAndReturnsTheResponse) {
+  LocalServer server(LocalServer::script({error_response(429, "slow down", {"Retry-After: 7"})}));
+  HttpRequest request = request_to(server);
+  request.headers = {"Authorization: Bearer secret", "Content-Type: application/json"};
+  request.body = std::string(200'000, 'x');
+  const auto response = post(request);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 429);
+  EXPECT_EQ(response->retry_after, "7");
+  EXPECT_NE(response->body.find("slow down"), std::string::npos);
+  const auto seen = server.requests();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].target, "/v1/chat/completions");
+  EXPECT_EQ(seen[0].headers.at("authorization"), "Bearer secret");
+  EXPECT_EQ(seen[0].body, request.body);
+}
+
+TEST(CurlTransport, ReusesTheConnection) {
+  LocalServer server(LocalServer::script({chat_response("text")}));
+  asio::io_context io;
+  const auto transport = make_curl_transport(io.get_executor());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(run_on(io, transport->post(request_to(server))));
+  EXPECT_EQ(server.connections(), 1);
+}
+
+TEST(CurlTransport, RunsManyRequestsAtOnce) {
+  LocalServer::Response slow = chat_response("text");
+  slow.delay = 200ms;
+  LocalServer server(LocalServer::script({slow}));
+  const int descriptors = open_descriptors();
+  {
+    asio::io_context io;
+    const auto transport = make_curl_transport(io.get_executor());
+    int ok = 0;
+    for (int i = 0; i < 40; ++i) {
+      asio::co_spawn(io, transport->post(request_to(server)), [&](std::exception_ptr, Result<HttpResponse> response) {
+        ok += response && response->status == 200;
+      });
+    }
+    const auto start = std::chrono::steady_clock::now();
+    io.run();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 4s);
+    EXPECT_EQ(ok, 40);
+    EXPECT_EQ(server.peak(), 40);
+  }
+  // The server closes its ends a moment after ours.
+  for (int i = 0; i < 200 && open_descriptors() > descriptors; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_LE(open_descriptors(), descriptors);
+}
+
+TEST(CurlTransport, CallsALostConnectionIo) {
+  for (const Fault fault : {Fault::drop, Fault::half_body}) {
+    LocalServer server(LocalServer::script({with_fault(fault)}));
+    const auto response = post(request_to(server));
+    ASSERT_FALSE(response);
+    EXPECT_EQ(response.error().kind, ErrorKind::io) << response.error().message;
+  }
+}
+
+TEST(CurlTransport, CallsARefusedConnectionIo) {
+  HttpRequest request;
+  {
+    LocalServer server(LocalServer::script({chat_response("text")}));
+    request = request_to(server);
+  }
+  const auto response = post(request);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::io);
+}
+
+TEST(CurlTransport, TimesOut) {
+  LocalServer server(LocalServer::script({with_fault(Fault::hang)}));
+  HttpRequest request = request_to(server);
+  request.timeout = 50ms;
+  const auto response = post(request);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::timeout);
+}
+
+TEST(CurlTransport, StopsAtOnceWhenCancelled) {
+  LocalServer server(LocalServer::script({with_fault(Fault::hang)}));
+  asio::io_context io;
+  const auto transport = make_curl_transport(io.get_executor());
+  const auto start = std::chrono::steady_clock::now();
+  const auto response = run_on(io, with_deadline(transport->post(request_to(server)), 50ms));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::timeout);
+  // The transport is still good.
+  LocalServer other(LocalServer::script({chat_response("text")}));
+  EXPECT_TRUE(run_on(io, transport->post(request_to(other))));
+}
+
+TEST(CurlTransport, RefusesAnEndlessResponse) {
+  LocalServer::Response huge;
+  huge.body.assign(max_response_bytes + 1, ' ');
+  LocalServer server(LocalServer::script({huge}));
+  const auto response = post(request_to(server));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::internal);
+  EXPECT_NE(response.error().message.find("64 MiB"), std::string::npos);
+}
+
+TEST(CurlTransport, NeverSpeaksAnythingButHttp) {
+  HttpRequest request;
+  request.url = "file:///etc/passwd";
+  const auto response = post(request);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::missing);
+}
+
+TEST(Url, KnowsLoopback) {
+  for (const char* url :
+       {"http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:8000/v1", "http://127.9.9.9"}) {
+    EXPECT_TRUE(is_loopback(url)) << url;
+  }
+  for (const char* url : {"http://127.0.0.1.example.com/v1", "http://10.0.0.1/v1", "https://api.deepseek.com/v1",
+                          "http://localhost@example.com/"}) {
+    EXPECT_FALSE(is_loopback(url)) << url;
+  }
+}
+
+TEST(Url, RefusesWhatIsNoBaseUrl) {
+  for (const char* url : {"", "api.deepseek.com", "ftp://x/v1", "https://user:secret@x/v1", "https://x/v1?key=1"}) {
+    const auto parsed = parse_url(url);
+    EXPECT_FALSE(parsed) << url;
+    if (!parsed) {
+      EXPECT_EQ(parsed.error().message.find("secret"), std::string::npos);
+    }
+  }
+  const auto parsed = parse_url("https://api.deepseek.com/v1");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->host, "api.deepseek.com");
+}
+
+}  // namespace
+}  // namespace anneal::llm
