@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import linecache
+import re
 import sys
 import traceback
 
@@ -12,6 +13,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 
 from anneal_eval import interpret
 
+_INTEGER_DOT = re.compile(r"tt\.dot .*xi8> \* tensor<[^>]*xi8>")
 MESSAGE_CHARS = 500
 DETAIL_CHARS = 4000
 
@@ -70,13 +72,11 @@ class Candidate:
         """The launches of the last call, as JSON text: how many, and each distinct kernel's resources."""
         seen = {}
         for name, kernel in self.launches:
-            if self.on_cpu:
-                seen.setdefault(name, {"name": name, "registers": None, "spills": None, "shared_bytes": kernel})
-            else:
-                seen.setdefault(name, {
-                    "name": name, "registers": getattr(kernel, "n_regs", None),
-                    "spills": getattr(kernel, "n_spills", None), "shared_bytes": kernel.metadata.shared,
-                })
+            if name not in seen:
+                seen[name] = {
+                    "name": name, "registers": getattr(kernel, "n_regs", None), "spills": getattr(kernel, "n_spills", None),
+                    "shared_bytes": kernel.metadata.shared, "integer_dot": bool(_INTEGER_DOT.search(kernel.asm["ttir"])),
+                }
         return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32]})
 
     def _failure(self, error, default):

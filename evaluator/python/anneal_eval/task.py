@@ -1,9 +1,13 @@
 """Loads a task file for the judge. A candidate's process never imports this."""
 
+import ast
 import importlib.util
+import inspect
+import json
 import os
 
 import torch
+import yaml
 
 from anneal_eval.make import Make, Spec, input_seed
 
@@ -36,15 +40,27 @@ class Task:
     def has_outliers(self, case_name):
         return any(isinstance(v, Spec) and v._outliers and v.numel > 0 for v in self.cases[case_name].inputs.values())
 
+    def argument_names(self, case_name, kind):
+        return list((self.perf_cases if kind == "perf" else self.cases)[case_name].inputs)
+
     def reference(self, inputs):
-        """Outputs of the reference, as a list."""
+        """Outputs of the reference as a list, then the arguments that it changes in place."""
         with torch.no_grad():
-            return as_list(self.reference_function(*inputs))
+            outputs = as_list(self.reference_function(*inputs))
+        names = list(inspect.signature(self.reference_function).parameters)
+        return outputs + [inputs[names.index(name)] for name in self.facts.get("in_place") or []]
 
     def reference_fp64(self, inputs):
         """The reference on inputs widened to fp64: the yardstick of the strict rule."""
-        wide = [v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in inputs]
-        return self.reference(wide)
+        return self.reference([v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in inputs])
+
+    def baseline(self, inputs):
+        """A call of the reference for the clock."""
+        def call():
+            with torch.no_grad():
+                return self.reference_function(*inputs)
+
+        return call
 
     def scheme_fp64(self, inputs):
         """For quantization: the task's own scheme computed exactly, or None."""
@@ -63,3 +79,44 @@ class Task:
 
 def as_list(outputs):
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+
+
+FORM_SUFFIXES = ("fp64", "fp32", "fp16", "bf16", "int8", "w8a8", "w4a16")
+
+
+def read_suite(folder):
+    """{task id: (file, precision, category, front matter)} of every tasks/<Category>/<stem>.py under `folder`.
+
+    Forms: the first of `precisions` is <stem> itself, every other one <stem>_<precision>.
+    """
+    tasks = {}
+    for category in sorted(os.listdir(folder)):
+        if not os.path.isdir(os.path.join(folder, category)):
+            continue
+        for name in sorted(os.listdir(os.path.join(folder, category))):
+            if not name.endswith(".py"):
+                continue
+            file, stem = os.path.join(folder, category, name), name[:-3]
+            facts = front_matter(file)
+            forms = list(facts["precisions"]) + list(facts.get("extra_precisions") or [])
+            for precision in forms:
+                task_id = stem if precision == forms[0] else f"{stem}_{precision}"
+                tasks[task_id] = (file, precision, category, facts)
+    return tasks
+
+
+def front_matter(file):
+    with open(file, encoding="utf-8") as source:
+        docstring = ast.get_docstring(ast.parse(source.read(), file)) or ""
+    parts = docstring.split("---\n", 2)
+    if len(parts) != 3 or parts[0].strip():
+        raise ValueError(f"{file}: the docstring must begin with front matter between two lines of ---")
+    facts = yaml.safe_load(parts[1])
+    for key in ("signature", "precisions", "comparison"):
+        if key not in facts:
+            raise ValueError(f"{file}: front matter lacks `{key}`")
+    return facts
+
+
+def facts_json(facts):
+    return json.dumps(facts)

@@ -1,0 +1,180 @@
+#include "evaluator/daemon/candidate.h"
+
+#include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "evaluator/daemon/arena.h"
+#include "evaluator/daemon/gpu.h"
+#include "evaluator/daemon/tensors.h"
+
+namespace py = pybind11;
+
+namespace anneal::evaluator {
+
+namespace {
+
+using nlohmann::json;
+
+void set_environment(const CandidateSettings& settings) {
+  // The zygote's environment came from the judge's, which has no keys; this is a second wall.
+  const std::map<std::string, std::string> kept = {
+      {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+      {"HOME", settings.sandbox.scratch},
+      {"TMPDIR", settings.sandbox.scratch},
+      {"TRITON_CACHE_DIR", settings.sandbox.scratch + "/triton"},
+      {"TORCH_EXTENSIONS_DIR", settings.sandbox.scratch + "/extensions"},
+      {"CUDA_CACHE_PATH", settings.sandbox.scratch + "/cuda"},
+      {"LANG", "C.UTF-8"}};
+  py::object environment = py::module_::import("os").attr("environ");
+  const char* libraries = std::getenv("LD_LIBRARY_PATH");
+  const std::string library_path = libraries != nullptr ? libraries : "";
+  environment.attr("clear")();
+  for (const auto& [name, value] : kept) environment[py::str(name)] = py::str(value);
+  if (!library_path.empty()) environment["LD_LIBRARY_PATH"] = py::str(library_path);
+}
+
+class CandidateProcess {
+ public:
+  CandidateProcess(const CandidateSettings& settings, Channel channel)
+      : device_(settings.device), capability_(settings.capability), channel_(std::move(channel)) {}
+
+  void serve() {
+    for (;;) {
+      json request;
+      std::vector<UniqueFd> descriptors;
+      const auto status =
+          channel_.receive(request, std::chrono::steady_clock::now() + std::chrono::hours(24), &descriptors);
+      if (status != Channel::Status::ok) return;
+      channel_.send(answer(request, descriptors));
+    }
+  }
+
+ private:
+  json answer(const json& request, std::vector<UniqueFd>& descriptors) {
+    const std::string op = request.at("op").get<std::string>();
+    if (op == "load") return load(request);
+    if (op == "arena") return map_arena(request, descriptors);
+    if (op == "run") return run(request);
+    if (op == "collect") return collect(request);
+    if (op == "time") return time(request);
+    throw std::invalid_argument("unknown message " + op);
+  }
+
+  json load(const json& request) {
+    runner_ = py::module_::import("anneal_eval.candidate")
+                  .attr("Candidate")(request.at("path").get<std::string>(), request.at("entry").get<std::string>(),
+                                     device_ < 0 ? "cpu" : "cuda", capability_);
+    return json::parse(runner_.attr("load")().cast<std::string>());
+  }
+
+  json map_arena(const json& request, std::vector<UniqueFd>& descriptors) {
+    auto arena = Arena::open(device_, std::move(descriptors.at(0)), request.at("bytes").get<std::size_t>());
+    (request.at("role") == "inputs" ? inputs_ : outputs_arena_) = std::move(arena);
+    return json::object();
+  }
+
+  py::list arguments_from(const json& request) {
+    py::list arguments;
+    py::object loads = py::module_::import("json").attr("loads");
+    for (const json& one : request.at("arguments")) {
+      if (one.at("kind") == "tensor") {
+        arguments.append(py::cast(tensor_at(inputs_->data(), layout_from_json(one, inputs_->bytes()), device_)));
+      } else {
+        arguments.append(loads(one.at("value").dump()));
+      }
+    }
+    return arguments;
+  }
+
+  json run(const json& request) {
+    outputs_.clear();
+    const py::list arguments = arguments_from(request);
+    const py::tuple answered = runner_.attr("call")(arguments);
+    json reply = json::parse(answered[0].cast<std::string>());
+    json described = json::array();
+    if (reply.at("class") == "ok") {
+      for (const py::handle output : answered[1].cast<py::list>()) described.push_back(describe(output));
+    }
+    reply["outputs"] = described;
+    reply["kernels"] = json::parse(runner_.attr("kernels")().cast<std::string>());
+    return reply;
+  }
+
+  // What structure the output has. The judge checks values itself, from the copied bytes.
+  json describe(py::handle output) {
+    const py::object tensor_type = py::module_::import("torch").attr("Tensor");
+    if (!py::type::of(output).is(tensor_type)) {
+      outputs_.emplace_back();
+      return {{"kind", "other"}, {"type", py::type::of(output).attr("__name__").cast<std::string>()}};
+    }
+    at::Tensor tensor = output.cast<at::Tensor>();
+    json object = layout_to_json(layout_of(tensor));
+    object["device"] = tensor.device().str();
+    object["plain"] = tensor.layout() == at::kStrided && !tensor.is_quantized();
+    const auto* begin = static_cast<const std::byte*>(tensor.const_data_ptr());
+    object["aliases_input"] = tensor.numel() > 0 && begin >= inputs_->data() && begin < inputs_->data() + inputs_->bytes();
+    outputs_.push_back(std::move(tensor));
+    return object;
+  }
+
+  json collect(const json& request) {
+    const json& offsets = request.at("offsets");
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const at::Tensor& output = outputs_[i];
+      if (!output.defined() || output.numel() == 0) continue;
+      TensorLayout layout = layout_of(at::empty(output.sizes(), output.options().device(at::kMeta)));
+      layout.offset = offsets.at(i).get<std::size_t>();
+      tensor_at(outputs_arena_->data(), layout, device_).copy_(output);
+    }
+    if (device_ >= 0) gpu::synchronise();
+    return json::object();
+  }
+
+  json time(const json& request) {
+    if (timer_ == nullptr) timer_ = gpu::Timer::create(device_);
+    const py::list arguments = arguments_from(request);
+    const py::object function = runner_.attr("function");
+    py::object result;
+    const auto sample = timer_->measure([&] { result = function(*arguments); }, request.at("warm").get<int>());
+    outputs_.clear();
+    if (py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result)) {
+      for (const py::handle output : result) outputs_.push_back(output.cast<at::Tensor>());
+    } else {
+      outputs_.push_back(result.cast<at::Tensor>());
+    }
+    return {{"event_ns", sample.event_ns}, {"wall_ns", sample.wall_ns}, {"needs_sync", sample.needs_sync}};
+  }
+
+  int device_, capability_;
+  Channel channel_;
+  std::unique_ptr<Arena> inputs_, outputs_arena_;
+  std::vector<at::Tensor> outputs_;
+  std::unique_ptr<gpu::Timer> timer_;
+  py::object runner_;
+};
+
+}  // namespace
+
+void run_candidate(const CandidateSettings& settings, const SandboxAbilities& abilities, int socket) {
+  try {
+    set_environment(settings);
+    drop_privileges(settings.sandbox, abilities, socket);
+  } catch (const std::exception& error) {
+    // stderr may be /dev/null by now; the status tells the judge.
+    std::fprintf(stderr, "anneal-evald: sandbox: %s\n", error.what());
+    ::_exit(sandbox_failed_status);
+  }
+  // Leaked on purpose: the process leaves with _exit, and destructors of hostile objects must not run.
+  auto* process = new CandidateProcess(settings, Channel(UniqueFd(socket)));
+  try {
+    process->serve();
+  } catch (...) {
+    ::_exit(1);  // the judge sees the channel close
+  }
+  ::_exit(0);
+}
+
+}  // namespace anneal::evaluator

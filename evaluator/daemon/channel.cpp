@@ -1,0 +1,93 @@
+#include "evaluator/daemon/channel.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+
+namespace anneal::evaluator {
+
+namespace {
+constexpr std::size_t max_descriptors = 8;
+}
+
+std::pair<Channel, Channel> Channel::pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw std::system_error(errno, std::generic_category(), "socketpair");
+  }
+  const int room = 4 * static_cast<int>(max_message_bytes);
+  for (const int end : ends) ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+  return {Channel(UniqueFd(ends[0])), Channel(UniqueFd(ends[1]))};
+}
+
+Channel::Status Channel::send(const nlohmann::json& message, const std::vector<int>& descriptors) {
+  const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > max_message_bytes || descriptors.size() > max_descriptors) {
+    throw std::length_error("a message of " + std::to_string(text.size()) + " bytes");
+  }
+  iovec data{const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(max_descriptors * sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size() * sizeof(int));
+  }
+  while (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return Status::closed;
+  }
+  return Status::ok;
+}
+
+Channel::Status Channel::receive(nlohmann::json& message, Deadline deadline, std::vector<UniqueFd>* descriptors) {
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd ready{socket_.get(), POLLIN, 0};
+    const int count = ::poll(&ready, 1, static_cast<int>(std::clamp<long long>(left, 0, 1'000'000)));
+    if (count > 0) break;
+    if (count == 0 && left <= 0) return Status::timeout;
+    if (count < 0 && errno != EINTR) return Status::closed;
+  }
+  std::string text(max_message_bytes + 1, '\0');
+  iovec data{text.data(), text.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(max_descriptors * sizeof(int))];
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t size;
+  do {
+    size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  if (size <= 0) return Status::closed;
+
+  std::vector<UniqueFd> received;
+  for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr; rights = CMSG_NXTHDR(&header, rights)) {
+    if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof(int), sizeof fd);
+      received.emplace_back(fd);
+    }
+  }
+  if (descriptors != nullptr) *descriptors = std::move(received);
+  text.resize(static_cast<std::size_t>(size));
+  message = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return message.is_object() ? Status::ok : Status::malformed;
+}
+
+}  // namespace anneal::evaluator

@@ -1,0 +1,54 @@
+// The GPU side: shared device memory and the timer. Compiled from gpu.cu where nvcc is found; elsewhere gpu_absent.cpp
+// says that it is not there. All functions throw std::runtime_error with CUDA's own text.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace anneal::evaluator::gpu {
+
+bool built_in();
+
+struct DeviceProperties {
+  std::string name;
+  int capability = 0;  // 90 for sm_90
+  std::size_t l2_bytes = 0;
+  std::size_t total_bytes = 0;
+  int driver_version = 0;  // CUDA's: 13000 for 13.0
+};
+
+// Initialises CUDA in this process: never call it before the zygote is forked.
+DeviceProperties open_device(int device);
+
+// Dedicated physical memory (cuMemCreate), so that nothing of anyone else lies in the same allocation.
+struct SharedBlock {
+  void* address = nullptr;
+  std::size_t bytes = 0;  // as asked for; the mapping is rounded up to the allocation granularity
+  std::size_t mapped_bytes = 0;
+  unsigned long long handle = 0;
+};
+SharedBlock allocate_shared(int device, std::size_t bytes);
+SharedBlock import_shared(int device, int descriptor, std::size_t bytes);
+int export_descriptor(const SharedBlock& block);  // the caller owns it
+void release(const SharedBlock& block) noexcept;
+void fill(void* address, unsigned char value, std::size_t bytes);
+void synchronise();
+
+// Times one call on the current device with cold L2 (reference: docs/metrics.md, "Timing").
+class Timer {
+ public:
+  static std::unique_ptr<Timer> create(int device);
+  virtual ~Timer() = default;
+
+  struct Sample {
+    double event_ns = 0;  // between CUDA events around the call, launch gaps removed by a blocking kernel
+    double wall_ns = 0;   // host clock from the release of the blocking kernel to a device-wide synchronisation
+    bool needs_sync = false;  // the call waited for the device, so that launch gaps are inside event_ns
+  };
+  // warm: calls before the L2 flush, so that code, allocator and clocks are as in a loop.
+  virtual Sample measure(const std::function<void()>& call, int warm) = 0;
+};
+
+}  // namespace anneal::evaluator::gpu

@@ -1,0 +1,193 @@
+#include <Python.h>
+
+#include "evaluator/daemon/zygote.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "evaluator/daemon/candidate.h"
+
+namespace anneal::evaluator {
+
+namespace {
+
+using nlohmann::json;
+
+json sandbox_to_json(const SandboxSettings& settings) {
+  return {{"hidden", settings.hidden_folders}, {"scratch", settings.scratch}, {"gpu", settings.on_gpu}};
+}
+
+SandboxSettings sandbox_from_json(const json& object) {
+  return {object.at("hidden").get<std::vector<std::string>>(), object.at("scratch").get<std::string>(),
+          object.at("gpu").get<bool>()};
+}
+
+// PID 1 of the candidate's namespaces: builds the mounts, forks the candidate, and ends as it ended. (Python as PID 1
+// would ignore signals that it has no handler for, and leave zombies.)
+[[noreturn]] void run_init(const CandidateSettings& settings, const SandboxAbilities& abilities, int candidate_socket) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setsid();
+  try {
+    isolate_mounts(settings.sandbox, abilities);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "anneal-evald: sandbox: %s\n", error.what());
+    ::_exit(sandbox_failed_status);
+  }
+  PyOS_BeforeFork();
+  const pid_t candidate = ::fork();
+  if (candidate == 0) {
+    PyOS_AfterFork_Child();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    run_candidate(settings, abilities, candidate_socket);
+  }
+  ::close_range(3, ~0u, 0);  // the candidate's socket above all: its end must show as a closed channel
+  for (;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(-1, &status, 0);
+    if (ended < 0 && errno != EINTR) ::_exit(1);
+    if (ended == candidate) ::_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+  }
+}
+
+void serve_spawn(Channel& judge, const json& request, std::vector<UniqueFd>& descriptors,
+                 const SandboxAbilities& abilities) {
+  CandidateSettings settings;
+  settings.device = request.at("device").get<int>();
+  settings.capability = request.at("capability").get<int>();
+  settings.sandbox = sandbox_from_json(request.at("sandbox"));
+  const int socket = descriptors.at(0).get();
+
+  int pidfd = -1;
+  clone_args arguments{};
+  arguments.flags = CLONE_PIDFD | abilities.namespaces;
+  arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+  arguments.exit_signal = SIGCHLD;
+  std::fflush(nullptr);
+  PyOS_BeforeFork();
+  const long pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
+  if (pid == 0) {
+    PyOS_AfterFork_Child();
+    run_init(settings, abilities, socket);
+  }
+  PyOS_AfterFork_Parent();
+  if (pid < 0) {
+    judge.send({{"error", std::string("clone3: ") + std::strerror(errno)}});
+    return;
+  }
+  const UniqueFd owned(pidfd);
+  judge.send({{"pid", pid}}, {owned.get()});
+}
+
+void serve_reap(Channel& judge, const json& request) {
+  int status = 0;
+  const pid_t pid = request.at("pid").get<pid_t>();
+  pid_t ended;
+  do {
+    ended = ::waitpid(pid, &status, WNOHANG);
+  } while (ended < 0 && errno == EINTR);
+  if (ended != pid) {
+    judge.send({{"alive", true}});
+    return;
+  }
+  judge.send({{"status", WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)}});
+}
+
+[[noreturn]] void run_zygote(Channel judge, const SandboxAbilities& abilities) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGINT, SIG_IGN);  // Ctrl-C is the orchestrator's to handle
+  for (;;) {
+    json request;
+    std::vector<UniqueFd> descriptors;
+    const auto status = judge.receive(request, std::chrono::steady_clock::now() + std::chrono::hours(24), &descriptors);
+    if (status == Channel::Status::timeout) continue;
+    if (status != Channel::Status::ok) ::_exit(0);  // the judge is gone
+    if (request.at("op") == "spawn") {
+      serve_spawn(judge, request, descriptors, abilities);
+    } else {
+      serve_reap(judge, request);
+    }
+  }
+}
+
+std::size_t thread_count() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+
+}  // namespace
+
+Channel fork_zygote(const SandboxAbilities& abilities) {
+  if (thread_count() != 1) {
+    throw std::logic_error("the zygote must be forked from a process with one thread; there are " +
+                           std::to_string(thread_count()));
+  }
+  auto [judge_end, zygote_end] = Channel::pair();
+  std::fflush(nullptr);
+  PyOS_BeforeFork();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
+  if (pid == 0) {
+    PyOS_AfterFork_Child();
+    judge_end = Channel();
+    ::close(3);  // the orchestrator's socket
+    run_zygote(std::move(zygote_end), abilities);
+  }
+  PyOS_AfterFork_Parent();
+  return std::move(judge_end);
+}
+
+json ZygoteClient::ask(const json& request, const std::vector<int>& descriptors, std::vector<UniqueFd>* received) {
+  const std::lock_guard lock(mutex_);
+  json reply;
+  if (channel_.send(request, descriptors) != Channel::Status::ok ||
+      channel_.receive(reply, std::chrono::steady_clock::now() + std::chrono::seconds(30), received) !=
+          Channel::Status::ok) {
+    throw std::runtime_error("the zygote does not answer");
+  }
+  if (reply.contains("error")) throw std::runtime_error(reply["error"].get<std::string>());
+  return reply;
+}
+
+Spawned ZygoteClient::spawn(const CandidateSettings& settings) {
+  auto [mine, theirs] = Channel::pair();
+  std::vector<UniqueFd> received;
+  const json reply = ask({{"op", "spawn"},
+                          {"device", settings.device},
+                          {"capability", settings.capability},
+                          {"sandbox", sandbox_to_json(settings.sandbox)}},
+                         {theirs.fd()}, &received);
+  Spawned spawned;
+  spawned.pid = reply.at("pid").get<int>();
+  spawned.init = std::move(received.at(0));
+  spawned.channel = std::move(mine);
+  return spawned;
+}
+
+std::optional<int> ZygoteClient::kill_and_reap(Spawned& spawned) {
+  ::syscall(SYS_pidfd_send_signal, spawned.init.get(), SIGKILL, nullptr, 0);
+  pollfd ended{spawned.init.get(), POLLIN, 0};
+  int count;
+  do {
+    count = ::poll(&ended, 1, 10'000);
+  } while (count < 0 && errno == EINTR);
+  if (count <= 0) return std::nullopt;
+  const json reply = ask({{"op", "reap"}, {"pid", spawned.pid}}, {}, nullptr);
+  if (!reply.contains("status")) return std::nullopt;
+  return reply.at("status").get<int>();
+}
+
+}  // namespace anneal::evaluator

@@ -1,0 +1,53 @@
+// The zygote: a process with Python, torch and triton imported, one thread and no CUDA, from which every candidate is
+// forked in milliseconds. The judge talks to it through ZygoteClient.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "evaluator/daemon/channel.h"
+#include "evaluator/daemon/sandbox.h"
+
+namespace anneal::evaluator {
+
+struct CandidateSettings {
+  int device = -1;      // -1: CPU
+  int capability = 90;  // CPU: the target that kernels are compiled for
+  SandboxSettings sandbox;
+};
+
+// A live candidate as the judge holds it. `init` is PID 1 of the candidate's namespace: killing it kills all of it.
+struct Spawned {
+  int pid = 0;       // of the init, in the judge's namespace
+  UniqueFd init;     // pidfd
+  Channel channel;   // to the candidate
+};
+
+class ZygoteClient {
+ public:
+  ZygoteClient(Channel channel, SandboxAbilities abilities)
+      : channel_(std::move(channel)), abilities_(std::move(abilities)) {}
+
+  // Throws std::runtime_error when the zygote is gone or could not fork. Thread-safe.
+  Spawned spawn(const CandidateSettings& settings);
+
+  // SIGKILL to the whole candidate, and its exit status: the code, or 128 + the signal that ended it; nullopt when it
+  // would not die within ten seconds (a process stuck in the driver), which must end the use of that device.
+  std::optional<int> kill_and_reap(Spawned& spawned);
+
+  const SandboxAbilities& abilities() const { return abilities_; }
+
+ private:
+  nlohmann::json ask(const nlohmann::json& request, const std::vector<int>& descriptors, std::vector<UniqueFd>* received);
+
+  std::mutex mutex_;
+  Channel channel_;
+  SandboxAbilities abilities_;
+};
+
+// Forks the zygote from this process (which must have one thread and no CUDA; throws std::logic_error otherwise) and
+// returns the judge's end.
+Channel fork_zygote(const SandboxAbilities& abilities);
+
+}  // namespace anneal::evaluator
