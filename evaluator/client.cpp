@@ -58,6 +58,8 @@ struct Waiting {
   explicit Waiting(asio::any_io_executor executor) : wake(std::move(executor)) {}
   std::string frame;
   int sent = 0;
+  // Of the daemon that has it; none while no daemon does.
+  steady_timer::time_point deadline = steady_timer::time_point::max();
   std::optional<Result<Verdict>> result;
   steady_timer wake;
 };
@@ -171,6 +173,8 @@ struct Client::State {
 
   void send(Waiting* request) {
     ++request->sent;
+    request->deadline = steady_timer::clock_type::now() + options.evaluation_timeout;
+    request->wake.cancel();
     enqueue(request->frame);
   }
 
@@ -360,6 +364,8 @@ asio::awaitable<void> Client::State::supervise(std::shared_ptr<State> state) {
     for (auto entry = state->waiting.begin(); entry != state->waiting.end();) {
       Waiting* request = entry->second;
       if (request->sent < 2) {
+        request->deadline = steady_timer::time_point::max();
+        request->wake.cancel();
         ++entry;
         continue;
       }
@@ -459,10 +465,11 @@ asio::awaitable<Result<Verdict>> Client::evaluate(EvaluationRequest request) {
   if (state->connected) state->send(&waiting);  // else it is sent when the new daemon is there
 
   while (!waiting.result) {
-    waiting.wake.expires_after(state->options.evaluation_timeout);
+    waiting.wake.expires_at(waiting.deadline);
     boost::system::error_code woken;
     co_await waiting.wake.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    if (!woken && !waiting.result && state->child) {
+    if (!woken && !waiting.result && state->connected && waiting.deadline <= steady_timer::clock_type::now()) {
+      waiting.deadline = steady_timer::time_point::max();
       spdlog::warn("anneal-evald has not answered for {} in {} s; it is killed", request.task,
                    state->options.evaluation_timeout.count() / 1000);
       state->child->signal(SIGKILL);
