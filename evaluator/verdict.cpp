@@ -160,9 +160,8 @@ json kernel_to_json(const KernelFacts& value) {
                        {"spills", optional_value(one.spills)},
                        {"shared_bytes", optional_value(one.shared_bytes)}});
   }
-  return {{"launches", value.launches},
-          {"kernels", kernels},
-          {"own_time_share", optional_number(value.own_time_share)}};
+  return {
+      {"launches", value.launches}, {"kernels", kernels}, {"own_time_share", optional_number(value.own_time_share)}};
 }
 
 KernelFacts kernel_from_json(const json& object) {
@@ -204,9 +203,7 @@ json verdict_to_json(const Verdict& verdict) {
             {"seconds", verdict.exe.seconds}}},
           {"perf", perf_to_json(verdict.perf)},
           {"policy",
-           {{"ok", verdict.policy.ok},
-            {"class", verdict.policy.failure_class},
-            {"message", verdict.policy.message}}},
+           {{"ok", verdict.policy.ok}, {"class", verdict.policy.failure_class}, {"message", verdict.policy.message}}},
           {"accepted", verdict.accepted},
           {"kernel", kernel_to_json(verdict.kernel)},
           {"flags", verdict.flags},

@@ -25,9 +25,9 @@ struct WorstElement {
 
 struct CaseVerdict {
   std::string name;
-  std::string inputs;  // "standard" | "outlier" | "perf" (a perf case's values, judged before it is timed)
-  bool ok = false;         // the published rule
-  bool strict_ok = false;  // the fp64 error-ratio rule
+  std::string inputs;         // "standard" | "outlier" | "perf" (a perf case's values, judged before it is timed)
+  bool ok = false;            // the published rule
+  bool strict_ok = false;     // the fp64 error-ratio rule
   std::string failure_class;  // "ok", or a class of METRICS; JSON key "class"
   std::string message;
   std::optional<double> max_abs, max_rel, cosine, l1_relative, rmse;

@@ -41,7 +41,8 @@ UniqueFd sealed_memory(std::size_t bytes) {
   if (!fd) fail_with("memfd_create");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) fail_with("cannot size the arena");
   // A candidate that shrank it would make the judge fault.
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) fail_with("cannot seal the arena");
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    fail_with("cannot seal the arena");
   return fd;
 }
 

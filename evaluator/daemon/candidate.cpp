@@ -115,7 +115,8 @@ class CandidateProcess {
     object["device"] = tensor.device().str();
     object["plain"] = tensor.layout() == at::kStrided && !tensor.is_quantized();
     const auto* begin = static_cast<const std::byte*>(tensor.const_data_ptr());
-    object["aliases_input"] = tensor.numel() > 0 && begin >= inputs_->data() && begin < inputs_->data() + inputs_->bytes();
+    object["aliases_input"] =
+        tensor.numel() > 0 && begin >= inputs_->data() && begin < inputs_->data() + inputs_->bytes();
     outputs_.push_back(std::move(tensor));
     return object;
   }

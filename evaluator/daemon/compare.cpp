@@ -17,10 +17,14 @@ double published_tolerance(at::ScalarType dtype) {
 
 double unit_roundoff(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kHalf: return std::ldexp(1.0, -11);
-    case at::kBFloat16: return std::ldexp(1.0, -8);
-    case at::kFloat: return std::ldexp(1.0, -24);
-    default: return std::ldexp(1.0, -53);
+    case at::kHalf:
+      return std::ldexp(1.0, -11);
+    case at::kBFloat16:
+      return std::ldexp(1.0, -8);
+    case at::kFloat:
+      return std::ldexp(1.0, -24);
+    default:
+      return std::ldexp(1.0, -53);
   }
 }
 
@@ -71,8 +75,8 @@ std::string strict_violation(const at::Tensor& got, const Expected& expected, co
     const double allowed = std::max(3 * torch_error, size * (growth + u));
     if (error <= allowed) return "";
     std::ostringstream text;
-    text << "RMS error " << error << " against fp64 over " << where << "; PyTorch's own is " << torch_error << ", allowed "
-         << allowed;
+    text << "RMS error " << error << " against fp64 over " << where << "; PyTorch's own is " << torch_error
+         << ", allowed " << allowed;
     return text.str();
   };
   std::string violation = check(0, flat.numel(), "the whole output");
@@ -127,7 +131,8 @@ bool wrong_only_at_the_end(const at::Tensor& wrong) {
       if (i != axis) others.push_back(i);
     }
     views.push_back(wrong.any(others.front()));
-    for (std::size_t i = 1; i < others.size(); ++i) views.back() = views.back().any(others[i] - static_cast<std::int64_t>(i));
+    for (std::size_t i = 1; i < others.size(); ++i)
+      views.back() = views.back().any(others[i] - static_cast<std::int64_t>(i));
   }
   for (const at::Tensor& view : views) {
     const std::int64_t size = view.numel();
@@ -159,9 +164,9 @@ std::string class_of_mismatch(const at::Tensor& got, const at::Tensor& published
   if (broken_share > 0) return "overflow_or_nan";
   const at::Tensor finite_a = at::nan_to_num(a, 0, 0, 0), finite_b = at::nan_to_num(b, 0, 0, 0);
   const double size = std::max(rms(finite_b), 1e-300);
-  const auto sorted_difference =
-      rms(std::get<0>(finite_a.sort()) - std::get<0>(finite_b.sort())) / size;
-  if (b.numel() > 1 && sorted_difference < 1e-3 && rms(finite_a - finite_b) / size > 10 * std::max(sorted_difference, 1e-9)) {
+  const auto sorted_difference = rms(std::get<0>(finite_a.sort()) - std::get<0>(finite_b.sort())) / size;
+  if (b.numel() > 1 && sorted_difference < 1e-3 &&
+      rms(finite_a - finite_b) / size > 10 * std::max(sorted_difference, 1e-9)) {
     return "layout";
   }
   const double relative = rms(finite_a - finite_b) / size;
@@ -173,10 +178,14 @@ std::string class_of_mismatch(const at::Tensor& got, const at::Tensor& published
       return reduction > 1 && std::abs(factor) > 1 ? "incomplete_reduction" : "scale_or_cast";
     }
   }
-  if (published.dim() > 0 && b.numel() > 1) {
+  if (published.dim() > 0 && b.numel() > 1 && energy > 0) {
     const at::Tensor spread = got.to(at::kDouble) - got.to(at::kDouble).select(0, 0).unsqueeze(0);
     if (published.size(0) > 1 && rms(at::nan_to_num(spread, 0, 0, 0)) == 0) return "broadcast";
   }
+  const double cosine =
+      energy > 0 ? item(finite_a.dot(finite_b)) / std::sqrt(energy) / (size * std::sqrt(static_cast<double>(b.numel())))
+                 : 0;
+  if (cosine > 0.97) return "scale_or_cast";
   if (reduction > 1) return "incomplete_reduction";
   return "other";
 }
@@ -235,9 +244,8 @@ CaseVerdict compare_output(const at::Tensor& got, const Expected& expected, cons
   }
 
   verdict.ok = count == 0;
-  const std::string violation = rule.kind == ComparisonRule::Kind::exact
-                                    ? (verdict.ok ? "" : "values differ")
-                                    : strict_violation(got, expected, rule);
+  const std::string violation = rule.kind == ComparisonRule::Kind::exact ? (verdict.ok ? "" : "values differ")
+                                                                         : strict_violation(got, expected, rule);
   verdict.strict_ok = violation.empty();
   if (verdict.ok && verdict.strict_ok) return verdict;
   verdict.worst = worst_elements(got, published, wrong);

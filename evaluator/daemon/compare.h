@@ -1,4 +1,5 @@
-// Values: one output of a candidate against what it should be. Structure (type, shape, dtype, aliasing) is checked before.
+// Values: one output of a candidate against what it should be. Structure (type, shape, dtype, aliasing) is checked
+// before.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,8 +27,8 @@ struct ComparisonRule {
 
 // What one output should be. All on the candidate's device.
 struct Expected {
-  at::Tensor published;             // the reference in the task's own dtype
-  at::Tensor exact;                 // the reference on inputs widened to fp64
+  at::Tensor published;              // the reference in the task's own dtype
+  at::Tensor exact;                  // the reference on inputs widened to fp64
   std::optional<at::Tensor> scheme;  // quantization: the task's own scheme, computed exactly
 };
 
@@ -38,13 +39,14 @@ struct Expected {
 // Strict, with E(v) the RMSE against `exact` over the whole tensor and over each block of at least 1024 elements:
 //   E(got) <= max(3 E(published), rms(exact) (kappa eps sqrt(K) + u)),
 //   max|got - exact| <= max(4 max|published - exact|, 8 (kappa eps sqrt(K) rms(exact) + u max|exact|)),
-// eps = 2^-23 of the fp32 accumulator (2^-52 for fp64), u = unit roundoff of the output's dtype. docs/metrics.md derives it.
-// Quantization: cosine, relative L1 and RMSE within the thresholds, but never tighter than 1.25 times the error of
-// `scheme`; an RMSE below 0.3 times the scheme's own is `not_quantized`.
+// eps = 2^-23 of the fp32 accumulator (2^-52 for fp64), u = unit roundoff of the output's dtype. docs/metrics.md
+// derives it. Quantization: cosine, relative L1 and RMSE within the thresholds, but never tighter than 1.25 times the
+// error of `scheme`; an RMSE below 0.3 times the scheme's own is `not_quantized`.
 CaseVerdict compare_output(const at::Tensor& got, const Expected& expected, const ComparisonRule& rule);
 
 // The class of a mismatch, from where the wrong elements lie (docs/metrics.md, "Failure classes"). `wrong` is a bool
 // tensor of the outputs' shape with at least one true element.
-std::string class_of_mismatch(const at::Tensor& got, const at::Tensor& published, const at::Tensor& wrong, double reduction);
+std::string class_of_mismatch(const at::Tensor& got, const at::Tensor& published, const at::Tensor& wrong,
+                              double reduction);
 
 }  // namespace anneal::evaluator

@@ -74,7 +74,8 @@ std::string feedback_text(const Verdict& verdict, const std::string& detail) {
     text << "kernel " << kernel.name << ":";
     if (kernel.registers) text << ' ' << *kernel.registers << " registers,";
     if (kernel.spills) text << ' ' << *kernel.spills << " spills,";
-    text << ' ' << (kernel.shared_bytes ? std::to_string(*kernel.shared_bytes) : "unknown") << " bytes of shared memory\n";
+    text << ' ' << (kernel.shared_bytes ? std::to_string(*kernel.shared_bytes) : "unknown")
+         << " bytes of shared memory\n";
   }
   return text.str();
 }

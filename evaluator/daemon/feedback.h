@@ -1,4 +1,5 @@
-// The text that goes into the next prompt. Its first line is `<stage> failed: <class>: <what>`, or says that all passed.
+// The text that goes into the next prompt. Its first line is `<stage> failed: <class>: <what>`, or says that all
+// passed.
 #pragma once
 
 #include <string>

@@ -68,8 +68,8 @@ __device__ unsigned long long nanoseconds() {
   return now;
 }
 
-// Holds the stream until the host raises *flag, so that everything enqueued meanwhile runs without launch gaps. Gives up
-// after `limit_ns` (a call that waits for the device would deadlock otherwise) and then sets *expired.
+// Holds the stream until the host raises *flag, so that everything enqueued meanwhile runs without launch gaps. Gives
+// up after `limit_ns` (a call that waits for the device would deadlock otherwise) and then sets *expired.
 __global__ void block_until(volatile int* flag, volatile int* expired, unsigned long long limit_ns) {
   const unsigned long long start = nanoseconds();
   while (*flag == 0) {
@@ -173,7 +173,8 @@ SharedBlock allocate_shared(int device, std::size_t bytes) {
   block.bytes = bytes;
   block.mapped_bytes = rounded_up(device, bytes);
   const CUmemAllocationProp properties = shared_properties(device);
-  check(driver<decltype(&cuMemCreate)>("cuMemCreate")(&block.handle, block.mapped_bytes, &properties, 0), "cuMemCreate");
+  check(driver<decltype(&cuMemCreate)>("cuMemCreate")(&block.handle, block.mapped_bytes, &properties, 0),
+        "cuMemCreate");
   map(block, device);
   return block;
 }

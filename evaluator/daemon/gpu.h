@@ -43,8 +43,8 @@ class Timer {
   virtual ~Timer() = default;
 
   struct Sample {
-    double event_ns = 0;  // between CUDA events around the call, launch gaps removed by a blocking kernel
-    double wall_ns = 0;   // host clock from the release of the blocking kernel to a device-wide synchronisation
+    double event_ns = 0;      // between CUDA events around the call, launch gaps removed by a blocking kernel
+    double wall_ns = 0;       // host clock from the release of the blocking kernel to a device-wide synchronisation
     bool needs_sync = false;  // the call waited for the device, so that launch gaps are inside event_ns
   };
   // warm: calls before the L2 flush, so that code, allocator and clocks are as in a loop.

@@ -6,7 +6,8 @@ namespace anneal::evaluator::gpu {
 
 namespace {
 [[noreturn]] void absent() {
-  throw std::runtime_error("this anneal-evald was built without the CUDA toolkit; install it and run tools/build again");
+  throw std::runtime_error(
+      "this anneal-evald was built without the CUDA toolkit; install it and run tools/build again");
 }
 }  // namespace
 

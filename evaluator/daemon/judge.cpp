@@ -159,15 +159,19 @@ class CandidateHandle {
     Channel::Status status = spawned_.channel.send(request, descriptors);
     if (status == Channel::Status::ok) status = spawned_.channel.receive(reply, after(seconds));
     switch (status) {
-      case Channel::Status::ok: return reply;
+      case Channel::Status::ok:
+        return reply;
       case Channel::Status::timeout: {
         end();
         std::ostringstream text;
         text << "killed after " << seconds << " s";
         throw CandidateLost{"timeout", text.str()};
       }
-      case Channel::Status::malformed: end(); throw CandidateLost{"crashed", "the process sent something else than its result"};
-      case Channel::Status::closed: throw CandidateLost{"crashed", ended_how()};
+      case Channel::Status::malformed:
+        end();
+        throw CandidateLost{"crashed", "the process sent something else than its result"};
+      case Channel::Status::closed:
+        throw CandidateLost{"crashed", ended_how()};
     }
     throw MachineFault("unreachable");
   }
@@ -179,7 +183,8 @@ class CandidateHandle {
     if (ended_) return;
     ended_ = true;
     status_ = zygote_.kill_and_reap(spawned_);
-    if (!status_) throw MachineFault("a candidate could not be killed within 10 s: the device must not be used any more");
+    if (!status_)
+      throw MachineFault("a candidate could not be killed within 10 s: the device must not be used any more");
   }
 
  private:
@@ -195,7 +200,8 @@ class CandidateHandle {
     // The channel closed, so the candidate is gone or going; its init follows at once.
     await_end();
     end();
-    if (*status_ == sandbox_failed_status) throw MachineFault("the sandbox could not be built (its reason is on stderr)");
+    if (*status_ == sandbox_failed_status)
+      throw MachineFault("the sandbox could not be built (its reason is on stderr)");
     if (*status_ > 128) {
       const char* name = ::sigabbrev_np(*status_ - 128);
       return std::string("the process was ended by SIG") + (name != nullptr ? name : std::to_string(*status_ - 128));
@@ -273,7 +279,8 @@ class JudgeImpl : public Judge {
   // One run at a time times on a GPU, across all anneal processes of the machine.
   void open_lock() {
     const std::string path =
-        (std::filesystem::temp_directory_path() / ("anneal-cuda-" + std::to_string(settings_.device) + ".lock")).string();
+        (std::filesystem::temp_directory_path() / ("anneal-cuda-" + std::to_string(settings_.device) + ".lock"))
+            .string();
     lock_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (!lock_) throw std::runtime_error("cannot open " + path + ": " + std::strerror(errno));
   }
@@ -335,7 +342,8 @@ class Evaluation {
                            .attr("Task")(judge_.settings_.suite, order_.task, entry_->file, entry_->precision,
                                          entry_->facts_object);
       }
-      for (const auto& one : entry_->task.attr("cases").cast<py::dict>()) case_names_.push_back(one.first.cast<std::string>());
+      for (const auto& one : entry_->task.attr("cases").cast<py::dict>())
+        case_names_.push_back(one.first.cast<std::string>());
       for (const auto& one : entry_->task.attr("perf_cases").cast<py::dict>()) {
         perf_names_.push_back(one.first.cast<std::string>());
       }
@@ -352,9 +360,16 @@ class Evaluation {
       return false;
     }
     if (!facts_.needs_integer_dot) return true;
-    constexpr std::array forbidden = {"torch.quantize_per_tensor", "torch.quantize_per_channel", "torch.dequantize",
-                                      "torch.int_repr", "torch.q_scale", "torch.q_zero_point", "torch.ops.quantized",
-                                      "torch._int_mm", "torch.ao.", "torch.ops.aten"};
+    constexpr std::array forbidden = {"torch.quantize_per_tensor",
+                                      "torch.quantize_per_channel",
+                                      "torch.dequantize",
+                                      "torch.int_repr",
+                                      "torch.q_scale",
+                                      "torch.q_zero_point",
+                                      "torch.ops.quantized",
+                                      "torch._int_mm",
+                                      "torch.ao.",
+                                      "torch.ops.aten"};
     for (const char* name : forbidden) {
       if (order_.code.find(name) != std::string::npos) {
         fail_call("forbidden_api", std::string(name) + " must not be used in this task");
@@ -512,7 +527,8 @@ class Evaluation {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       CaseVerdict one = compare_output(outputs[i], expected[i], rule);
       if (outputs.size() > 1 && !one.strict_ok) one.message = "output " + std::to_string(i) + ": " + one.message;
-      if (!worst || (worst->strict_ok && !one.strict_ok) || (worst->ok && worst->strict_ok && !one.ok)) worst = std::move(one);
+      if (!worst || (worst->strict_ok && !one.strict_ok) || (worst->ok && worst->strict_ok && !one.ok))
+        worst = std::move(one);
     }
     return *worst;
   }
@@ -529,8 +545,8 @@ class Evaluation {
     const json& described = reply.at("outputs");
     const std::size_t returned = expected.size() - facts_.in_place.size();
     if (described.size() != returned) {
-      return refuse("wrong_shape", "returned " + std::to_string(described.size()) + " outputs, expected " +
-                                       std::to_string(returned));
+      return refuse("wrong_shape",
+                    "returned " + std::to_string(described.size()) + " outputs, expected " + std::to_string(returned));
     }
     json offsets = json::array();
     std::size_t bytes = 0;
@@ -538,7 +554,8 @@ class Evaluation {
     for (std::size_t i = 0; i < returned; ++i) {
       const json& one = described[i];
       const at::Tensor& wanted = expected[i].published;
-      if (one.at("kind") != "tensor") return refuse("wrong_dtype", "returned a " + one.value("type", "?") + ", not a torch.Tensor");
+      if (one.at("kind") != "tensor")
+        return refuse("wrong_dtype", "returned a " + one.value("type", "?") + ", not a torch.Tensor");
       const auto shape = one.at("shape").get<std::vector<std::int64_t>>();
       if (at::IntArrayRef(shape) != wanted.sizes()) {
         std::ostringstream text;
@@ -546,10 +563,12 @@ class Evaluation {
         return refuse("wrong_shape", text.str());
       }
       if (one.at("dtype") != dtype_name(wanted.scalar_type())) {
-        return refuse("wrong_dtype", "returned dtype " + one.value("dtype", "?") + ", expected " + dtype_name(wanted.scalar_type()));
+        return refuse("wrong_dtype",
+                      "returned dtype " + one.value("dtype", "?") + ", expected " + dtype_name(wanted.scalar_type()));
       }
       if (one.at("device") != wanted.device().str() || !one.value("plain", false)) {
-        return refuse("wrong_dtype", "returned a tensor on " + one.value("device", "?") + ", expected a plain one on " + wanted.device().str());
+        return refuse("wrong_dtype", "returned a tensor on " + one.value("device", "?") + ", expected a plain one on " +
+                                         wanted.device().str());
       }
       if (one.value("aliases_input", true)) return refuse("aliased", "the output shares memory with an input");
       TensorLayout layout;
@@ -592,7 +611,8 @@ class Evaluation {
   std::string changed_input(const std::vector<Argument>& arguments) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].tensor) continue;
-      if (std::find(facts_.in_place.begin(), facts_.in_place.end(), arguments[i].name) != facts_.in_place.end()) continue;
+      if (std::find(facts_.in_place.begin(), facts_.in_place.end(), arguments[i].name) != facts_.in_place.end())
+        continue;
       const at::Tensor now = flat_span(tensor_at(candidate_->inputs(0).data(), placed_[i], judge_.settings_.device));
       if (!same_bytes(now, flat_span(*arguments[i].tensor))) return arguments[i].name;
     }
@@ -723,7 +743,8 @@ class Evaluation {
         const auto number = [&](const char* key) -> std::optional<int> {
           return one.contains(key) && one[key].is_number_integer() ? std::optional(one[key].get<int>()) : std::nullopt;
         };
-        verdict_.kernel.kernels.push_back({one.value("name", ""), number("registers"), number("spills"), number("shared_bytes")});
+        verdict_.kernel.kernels.push_back(
+            {one.value("name", ""), number("registers"), number("spills"), number("shared_bytes")});
       }
     }
     if (verdict_.exe.cases.empty()) verdict_.kernel.launches = launches;
@@ -772,8 +793,14 @@ class Evaluation {
       const Cost one = cost(name, true);
       perf.cases.push_back({name, paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
                             static_cast<int>(paired.quads.size()), 0, one.bytes, one.flops});
-      if (one.bytes && total.bytes) *total.bytes += *one.bytes; else total.bytes.reset();
-      if (one.flops && total.flops) *total.flops += *one.flops; else total.flops.reset();
+      if (one.bytes && total.bytes)
+        *total.bytes += *one.bytes;
+      else
+        total.bytes.reset();
+      if (one.flops && total.flops)
+        *total.flops += *one.flops;
+      else
+        total.flops.reset();
       candidate_seconds += paired.candidate_ns * 1e-9;
       measured.push_back(paired);
     }
@@ -816,8 +843,8 @@ class Evaluation {
     };
     const auto time_candidate = [&](int warm_calls) {
       const auto before = Clock::now();
-      const json reply = candidate_->ask({{"op", "time"}, {"arguments", layouts}, {"warm", warm_calls}},
-                                         judge_.settings_.run_seconds);
+      const json reply =
+          candidate_->ask({{"op", "time"}, {"arguments", layouts}, {"warm", warm_calls}}, judge_.settings_.run_seconds);
       ++samples;
       syncs += reply.value("needs_sync", false) ? 1 : 0;
       const double claimed = reply.at("event_ns").get<double>();
@@ -876,7 +903,8 @@ class Evaluation {
     CaseVerdict one;
     const std::size_t space = case_in_progress_.find(" (");
     one.name = case_in_progress_.substr(0, space);
-    one.inputs = space == std::string::npos ? "standard" : case_in_progress_.substr(space + 2, case_in_progress_.size() - space - 3);
+    one.inputs = space == std::string::npos ? "standard"
+                                            : case_in_progress_.substr(space + 2, case_in_progress_.size() - space - 3);
     one.failure_class = lost.failure_class;
     one.message = lost.message;
     if (stage_ == &verdict_.perf.reason) {

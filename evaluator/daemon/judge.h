@@ -18,8 +18,8 @@ struct JudgeSettings {
   std::string tasks_folder;
   std::vector<std::string> hidden_folders;
   int capability = 90;
-  // Deadlines are the judge's own clock; a candidate that misses one is killed. `call` covers import, compilation and the
-  // first run, `run` each later one.
+  // Deadlines are the judge's own clock; a candidate that misses one is killed. `call` covers import, compilation and
+  // the first run, `run` each later one.
   double call_seconds = 60;
   double run_seconds = 30;
   double perf_seconds_a_case = 3;

@@ -1,4 +1,5 @@
 // anneal-evald: one process a device. Judges kernels that arrive as frames on descriptor 3 (docs/protocol.md).
+#include <ATen/Parallel.h>
 #include <Python.h>
 #include <poll.h>
 #include <signal.h>
@@ -6,8 +7,6 @@
 #include <sys/stat.h>
 #include <torch/csrc/utils/pybind.h>
 #include <unistd.h>
-
-#include <ATen/Parallel.h>
 
 #include <cerrno>
 #include <condition_variable>
@@ -55,16 +54,26 @@ std::optional<Options> parse(int argc, char** argv) {
     if (i + 1 >= argc) return std::nullopt;
     const std::string value = argv[i + 1];
     try {
-      if (name == "--device") options.device = value;
-      else if (name == "--tasks") options.tasks = std::filesystem::absolute(value).string();
-      else if (name == "--suite") options.suite = value;
-      else if (name == "--target") options.target = value;
-      else if (name == "--hide") options.hide.push_back(std::filesystem::absolute(value).string());
-      else if (name == "--jobs") options.jobs = std::stoi(value);
-      else if (name == "--call-seconds") options.call_seconds = std::stod(value);
-      else if (name == "--run-seconds") options.run_seconds = std::stod(value);
-      else if (name == "--perf-seconds") options.perf_seconds = std::stod(value);
-      else return std::nullopt;
+      if (name == "--device")
+        options.device = value;
+      else if (name == "--tasks")
+        options.tasks = std::filesystem::absolute(value).string();
+      else if (name == "--suite")
+        options.suite = value;
+      else if (name == "--target")
+        options.target = value;
+      else if (name == "--hide")
+        options.hide.push_back(std::filesystem::absolute(value).string());
+      else if (name == "--jobs")
+        options.jobs = std::stoi(value);
+      else if (name == "--call-seconds")
+        options.call_seconds = std::stod(value);
+      else if (name == "--run-seconds")
+        options.run_seconds = std::stod(value);
+      else if (name == "--perf-seconds")
+        options.perf_seconds = std::stod(value);
+      else
+        return std::nullopt;
     } catch (const std::exception&) {
       return std::nullopt;
     }
@@ -135,7 +144,8 @@ void start_python(const std::string& executable) {
   const PyStatus status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status)) {
-    throw std::runtime_error(std::string("Python did not start: ") + (status.err_msg != nullptr ? status.err_msg : "?"));
+    throw std::runtime_error(std::string("Python did not start: ") +
+                             (status.err_msg != nullptr ? status.err_msg : "?"));
   }
 }
 
@@ -215,12 +225,14 @@ int run(const Options& options) {
     give_up(orchestrator, "bad_input", error.what());
   }
   if (settings.device >= 0 && !gpu::built_in()) {
-    give_up(orchestrator, "missing", "this anneal-evald was built without the CUDA toolkit, so it has no " + options.device +
-                                         "; install nvcc and run tools/build, or use device: cpu");
+    give_up(orchestrator, "missing",
+            "this anneal-evald was built without the CUDA toolkit, so it has no " + options.device +
+                "; install nvcc and run tools/build, or use device: cpu");
   }
   if (settings.device >= 0 && ::access("/dev/nvidiactl", F_OK) != 0 && ::access("/dev/dxg", F_OK) != 0) {
-    give_up(orchestrator, "missing", "this machine has no NVIDIA GPU (no /dev/nvidiactl), so there is no " + options.device +
-                                         "; use device: cpu");
+    give_up(
+        orchestrator, "missing",
+        "this machine has no NVIDIA GPU (no /dev/nvidiactl), so there is no " + options.device + "; use device: cpu");
   }
   settings.device_text = options.device;
   settings.suite = options.suite;
@@ -248,10 +260,10 @@ int run(const Options& options) {
     at::set_num_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.jobs));
     judge = Judge::create(settings, std::move(zygote));
     const JudgeFacts& own = judge->facts();
-    facts = {{"device", options.device},   {"device_name", own.device_name},
-             {"torch", own.torch},         {"triton", own.triton},
-             {"python", own.python},       {"driver", own.driver},
-             {"sandbox", abilities.text},  {"settings_sha256", own.settings_sha256},
+    facts = {{"device", options.device},  {"device_name", own.device_name},
+             {"torch", own.torch},        {"triton", own.triton},
+             {"python", own.python},      {"driver", own.driver},
+             {"sandbox", abilities.text}, {"settings_sha256", own.settings_sha256},
              {"jobs", options.jobs}};
   } catch (const py::error_already_set& error) {
     give_up(orchestrator, "missing", std::string("Python at ") + python + ": " + error.what() + " (run tools/setup)");
@@ -292,7 +304,7 @@ int main(int argc, char** argv) {
     std::cerr << anneal::evaluator::usage;
     return 2;
   }
-  if (struct stat facts {}; ::fstat(3, &facts) != 0 || !S_ISSOCK(facts.st_mode)) {
+  if (struct stat facts{}; ::fstat(3, &facts) != 0 || !S_ISSOCK(facts.st_mode)) {
     std::cerr << "anneal-evald: descriptor 3 is not a socket\n" << anneal::evaluator::usage;
     return 2;
   }

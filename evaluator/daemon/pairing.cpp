@@ -9,7 +9,8 @@ namespace anneal::evaluator {
 namespace {
 
 double log_ratio(const Quad& quad) {
-  return 0.5 * (std::log(quad.baseline_ns[0] / quad.candidate_ns[0]) + std::log(quad.baseline_ns[1] / quad.candidate_ns[1]));
+  return 0.5 *
+         (std::log(quad.baseline_ns[0] / quad.candidate_ns[0]) + std::log(quad.baseline_ns[1] / quad.candidate_ns[1]));
 }
 
 double median(std::vector<double> values) {

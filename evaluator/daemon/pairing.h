@@ -1,5 +1,5 @@
-// Statistics of paired timing: quads A B B A of baseline A and candidate B (docs/metrics.md, "Timing"). Plain C++, so that
-// it is tested without a GPU.
+// Statistics of paired timing: quads A B B A of baseline A and candidate B (docs/metrics.md, "Timing"). Plain C++, so
+// that it is tested without a GPU.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ struct PairingSettings {
   int max_quads = 400;
   double half_width = 0.005;  // stop when half the interval of the log ratio is at most this
   double max_seconds = 3;
-  // A process draws a bias that no repetition inside it shows: up to 6 % on kernels below 20 us (docs/measurements.md). The
-  // interval of such a case is widened by it.
+  // A process draws a bias that no repetition inside it shows: up to 6 % on kernels below 20 us (docs/measurements.md).
+  // The interval of such a case is widened by it.
   double short_kernel_ns = 20'000;
   double short_kernel_spread = 0.06;
 };
@@ -34,13 +34,13 @@ struct PairedCase {
   Interval ci;                               // z = 2.6 order statistics: 99 % with sequential stopping
 };
 
-// Draws quads until the interval is narrow, the winner is clear (0 outside the interval by 2 %, half width at most 2 %), or
-// a limit is reached. seconds(): a clock.
+// Draws quads until the interval is narrow, the winner is clear (0 outside the interval by 2 %, half width at most 2
+// %), or a limit is reached. seconds(): a clock.
 PairedCase measure_pairs(const std::function<Quad(int index)>& draw, const std::function<double()>& seconds,
                          const PairingSettings& settings);
 
-// Fills speedup (sum of baselines / sum of candidates over the medians of the cases), its 99 % bootstrap interval (quads
-// within cases, 2,000 draws, fixed seed, widened where cases are short), the geometric mean and the verdict:
+// Fills speedup (sum of baselines / sum of candidates over the medians of the cases), its 99 % bootstrap interval
+// (quads within cases, 2,000 draws, fixed seed, widened where cases are short), the geometric mean and the verdict:
 // FAST lo > 1.01, SLOW hi < 0.99, SAME within [0.98, 1.02], else AMBIGUOUS, in this order.
 void summarise(const std::vector<PairedCase>& cases, const PairingSettings& settings, PerfVerdict& perf);
 

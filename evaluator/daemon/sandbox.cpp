@@ -25,12 +25,10 @@ namespace anneal::evaluator {
 
 namespace {
 
-[[noreturn]] void fail_with(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
+[[noreturn]] void fail_with(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 bool world_can_reach(const std::filesystem::path& path) {
-  struct stat facts {};
+  struct stat facts{};
   for (std::filesystem::path at = path; !at.empty(); at = at.parent_path()) {
     if (::stat(at.c_str(), &facts) != 0 || (facts.st_mode & S_IXOTH) == 0) return false;
     if (at == at.root_path()) break;
@@ -58,13 +56,35 @@ void set_limit(__rlimit_resource which, rlim_t value) {
 
 // System calls that no kernel needs and that reach other processes, the kernel or new namespaces. They fail with EPERM.
 void filter_system_calls() {
-  constexpr std::array refused = {
-      SYS_ptrace,       SYS_process_vm_readv, SYS_process_vm_writev, SYS_mount,         SYS_umount2,
-      SYS_pivot_root,   SYS_chroot,           SYS_unshare,           SYS_setns,         SYS_bpf,
-      SYS_perf_event_open, SYS_userfaultfd,   SYS_keyctl,            SYS_add_key,       SYS_request_key,
-      SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_kexec_load,    SYS_kexec_file_load,
-      SYS_init_module,  SYS_finit_module,     SYS_delete_module,     SYS_reboot,        SYS_swapon,
-      SYS_swapoff,      SYS_open_by_handle_at, SYS_pidfd_getfd,      SYS_acct};
+  constexpr std::array refused = {SYS_ptrace,
+                                  SYS_process_vm_readv,
+                                  SYS_process_vm_writev,
+                                  SYS_mount,
+                                  SYS_umount2,
+                                  SYS_pivot_root,
+                                  SYS_chroot,
+                                  SYS_unshare,
+                                  SYS_setns,
+                                  SYS_bpf,
+                                  SYS_perf_event_open,
+                                  SYS_userfaultfd,
+                                  SYS_keyctl,
+                                  SYS_add_key,
+                                  SYS_request_key,
+                                  SYS_io_uring_setup,
+                                  SYS_io_uring_enter,
+                                  SYS_io_uring_register,
+                                  SYS_kexec_load,
+                                  SYS_kexec_file_load,
+                                  SYS_init_module,
+                                  SYS_finit_module,
+                                  SYS_delete_module,
+                                  SYS_reboot,
+                                  SYS_swapon,
+                                  SYS_swapoff,
+                                  SYS_open_by_handle_at,
+                                  SYS_pidfd_getfd,
+                                  SYS_acct};
   std::array<sock_filter, 4 + 2 * refused.size() + 1> program{};
   std::size_t at = 0;
   const auto statement = [&](std::uint16_t code, std::uint32_t value) { program[at++] = BPF_STMT(code, value); };

@@ -9,17 +9,17 @@ namespace anneal::evaluator {
 
 namespace {
 constexpr std::array<std::pair<const char*, at::ScalarType>, 12> names = {{{"float64", at::kDouble},
-                                                                          {"float32", at::kFloat},
-                                                                          {"float16", at::kHalf},
-                                                                          {"bfloat16", at::kBFloat16},
-                                                                          {"int64", at::kLong},
-                                                                          {"int32", at::kInt},
-                                                                          {"int16", at::kShort},
-                                                                          {"int8", at::kChar},
-                                                                          {"uint8", at::kByte},
-                                                                          {"bool", at::kBool},
-                                                                          {"complex64", at::kComplexFloat},
-                                                                          {"complex128", at::kComplexDouble}}};
+                                                                           {"float32", at::kFloat},
+                                                                           {"float16", at::kHalf},
+                                                                           {"bfloat16", at::kBFloat16},
+                                                                           {"int64", at::kLong},
+                                                                           {"int32", at::kInt},
+                                                                           {"int16", at::kShort},
+                                                                           {"int8", at::kChar},
+                                                                           {"uint8", at::kByte},
+                                                                           {"bool", at::kBool},
+                                                                           {"complex64", at::kComplexFloat},
+                                                                           {"complex128", at::kComplexDouble}}};
 constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 }  // namespace
 
@@ -71,8 +71,10 @@ TensorLayout layout_from_json(const nlohmann::json& object, std::size_t arena_by
   if (layout.shape.size() != layout.strides.size() || layout.shape.size() > 16) throw std::invalid_argument("rank");
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < layout.shape.size(); ++i) {
-    if (layout.shape[i] < 0 || layout.strides[i] < 0 || layout.strides[i] > max_elements) throw std::invalid_argument("shape");
-    if (layout.shape[i] > max_elements || __builtin_mul_overflow(elements, std::max<std::int64_t>(layout.shape[i], 1), &elements) ||
+    if (layout.shape[i] < 0 || layout.strides[i] < 0 || layout.strides[i] > max_elements)
+      throw std::invalid_argument("shape");
+    if (layout.shape[i] > max_elements ||
+        __builtin_mul_overflow(elements, std::max<std::int64_t>(layout.shape[i], 1), &elements) ||
         elements > max_elements) {
       throw std::invalid_argument("size");
     }
@@ -88,7 +90,8 @@ TensorLayout layout_from_json(const nlohmann::json& object, std::size_t arena_by
 }
 
 at::Tensor tensor_at(std::byte* arena, const TensorLayout& layout, int device) {
-  const at::Device where = device < 0 ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device));
+  const at::Device where =
+      device < 0 ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device));
   return at::from_blob(arena + layout.offset, layout.shape, layout.strides,
                        at::TensorOptions().dtype(layout.dtype).device(where));
 }

@@ -38,6 +38,8 @@ at::Tensor tensor_at(std::byte* arena, const TensorLayout& layout, int device);
 at::Tensor flat_span(const at::Tensor& tensor);
 
 inline constexpr std::size_t arena_alignment = 256;
-inline std::size_t align_up(std::size_t bytes) { return (bytes + arena_alignment - 1) / arena_alignment * arena_alignment; }
+inline std::size_t align_up(std::size_t bytes) {
+  return (bytes + arena_alignment - 1) / arena_alignment * arena_alignment;
+}
 
 }  // namespace anneal::evaluator

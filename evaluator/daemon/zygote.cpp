@@ -1,7 +1,6 @@
-#include <Python.h>
-
 #include "evaluator/daemon/zygote.h"
 
+#include <Python.h>
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>

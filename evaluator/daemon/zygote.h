@@ -19,9 +19,9 @@ struct CandidateSettings {
 
 // A live candidate as the judge holds it. `init` is PID 1 of the candidate's namespace: killing it kills all of it.
 struct Spawned {
-  int pid = 0;       // of the init, in the judge's namespace
-  UniqueFd init;     // pidfd
-  Channel channel;   // to the candidate
+  int pid = 0;      // of the init, in the judge's namespace
+  UniqueFd init;    // pidfd
+  Channel channel;  // to the candidate
 };
 
 class ZygoteClient {
@@ -39,7 +39,8 @@ class ZygoteClient {
   const SandboxAbilities& abilities() const { return abilities_; }
 
  private:
-  nlohmann::json ask(const nlohmann::json& request, const std::vector<int>& descriptors, std::vector<UniqueFd>* received);
+  nlohmann::json ask(const nlohmann::json& request, const std::vector<int>& descriptors,
+                     std::vector<UniqueFd>* received);
 
   std::mutex mutex_;
   Channel channel_;

@@ -144,8 +144,11 @@ def _first_line(error):
     """`Type: what`, on one line. Triton's compiler puts the reason on the last line, below the quoted source."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} (line {error.lineno})"
-    text = str(error).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    cause = error.__cause__
+    if isinstance(error, triton.CompilationError) and cause is not None and str(cause).strip():
+        # The compiler's own reason, without the quoted source above it.
+        return f"{type(error).__name__}: {_first_line(cause).split(': ', 1)[-1]}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
     line = lines[-1] if isinstance(error, triton.CompilationError) else lines[0]
