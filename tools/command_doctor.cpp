@@ -26,7 +26,7 @@ struct Probe {
 };
 
 asio::awaitable<void> probe_device(Probe* probe, JudgeOptions options) {
-  auto judge = co_await start_judge(&probe->io, std::move(options));
+  auto judge = co_await start_judge(std::move(options));
   if (!judge) {
     probe->error = judge.error().message;
     co_return;

@@ -92,7 +92,7 @@ awaitable<Result<void>> prepare_store(Session* session, std::string suite) {
 
 awaitable<Result<void>> judge_all(Session* session, JudgeOptions options) {
   const std::string suite = options.suite;
-  auto judge = co_await start_judge(&session->io, std::move(options));
+  auto judge = co_await start_judge(std::move(options));
   if (!judge) co_return tl::unexpected(judge.error());
   session->judge = std::move(*judge);
   std::unique_ptr<agents::Evaluations> evaluations;

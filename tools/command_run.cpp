@@ -125,7 +125,7 @@ struct Session {
 awaitable<Result<agents::RunSummary>> run_all(Session* session, Display* display, const agents::Prompts* prompts,
                                               JudgeOptions judge_options, agents::ExperimentConfig config,
                                               std::vector<agents::PlannedTrajectory> plan, agents::RunOptions options) {
-  auto judge = co_await start_judge(&session->io, std::move(judge_options));
+  auto judge = co_await start_judge(std::move(judge_options));
   if (!judge) co_return tl::unexpected(judge.error());
   session->judge = std::move(*judge);
   agents::Engine engine{*session->store, *session->llm, *session->judge, *prompts, *display};

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -22,7 +21,6 @@ struct JudgeOptions {
 };
 
 // Starts anneal-evald and waits for its hello. Errors say what the machine lacks.
-boost::asio::awaitable<Result<std::unique_ptr<evaluator::Judge>>> start_judge(boost::asio::io_context* io,
-                                                                              JudgeOptions options);
+boost::asio::awaitable<Result<std::unique_ptr<evaluator::Judge>>> start_judge(JudgeOptions options);
 
 }  // namespace anneal::tools
