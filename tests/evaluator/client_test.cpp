@@ -188,7 +188,7 @@ TEST_F(EvaluatorClient, CallsABrokenProtocolALoss) {
 
 TEST_F(EvaluatorClient, KillsAHangingDaemon) {
   DaemonOptions daemon = options();
-  daemon.evaluation_timeout = 300ms;
+  daemon.evaluation_timeout = 2s;
   const Outcome outcome = judge(daemon, {"hang once " + (folder / "hung").string() + " kernel"});
   ASSERT_TRUE(outcome.results[0]) << outcome.results[0].error().message;
   EXPECT_EQ(outcome.restarts, 1);
