@@ -1,15 +1,20 @@
 #include "llm/curl_transport.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <boost/system/system_error.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "async/child_process.h"
 #include "async/deadline.h"
 #include "llm/url.h"
 #include "tests/async/run_on_loop.h"
 #include "tests/llm/local_server.h"
+#include "tests/llm/temporary_file.h"
 
 namespace anneal::llm {
 namespace {
@@ -157,6 +162,44 @@ TEST(CurlTransport, NeverSpeaksAnythingButHttp) {
   const auto response = post(request);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().kind, ErrorKind::missing);
+}
+
+// Needs the openssl program, which has a TLS server in it.
+TEST(CurlTransport, RefusesAServerWhoseCertificateItCannotVerify) {
+  const test::TemporaryFile key(""), certificate("");
+  const std::string make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext " +
+                           std::string("subjectAltName=IP:127.0.0.1 -keyout ") + key.path().string() + " -out " +
+                           certificate.path().string() + " >/dev/null 2>&1";
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "no openssl program here";
+
+  asio::io_context io;
+  int output[2];
+  ASSERT_EQ(::pipe2(output, O_CLOEXEC), 0);
+  ChildOptions options;
+  options.argv = {"openssl", "s_server", "-accept", "127.0.0.1:0",     "-www", "-naccept", "1",
+                  "-key",    key.path(), "-cert",   certificate.path()};
+  options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin"};
+  options.descriptors = {{output[1], 1}};
+  auto server = ChildProcess::start(io.get_executor(), options);
+  ASSERT_TRUE(server) << server.error().message;
+  ::close(output[1]);
+  std::string said;
+  char text[256];
+  for (ssize_t n = 1; n > 0 && said.find("ACCEPT 127.0.0.1:") == std::string::npos;) {
+    n = ::read(output[0], text, sizeof text);
+    if (n > 0) said.append(text, static_cast<std::size_t>(n));
+  }
+  ::close(output[0]);
+  const auto at = said.find("127.0.0.1:");
+  ASSERT_NE(at, std::string::npos) << said;
+
+  HttpRequest request;
+  request.url = "https://127.0.0.1:" + std::to_string(std::stoi(said.substr(at + 10))) + "/v1/chat/completions";
+  request.timeout = 20s;
+  const auto response = post(request);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::missing) << response.error().message;
+  EXPECT_NE(response.error().message.find("certificate"), std::string::npos) << response.error().message;
 }
 
 TEST(Url, KnowsLoopback) {
