@@ -42,6 +42,7 @@ class Counting : public Progress {
 
 // Shared by the workers of one run.
 struct Run {
+  explicit Run(Services& s) : services(s) {}
   Services& services;
   std::vector<std::shared_ptr<Trajectory>> trajectories;
   size_t next = 0;
@@ -174,9 +175,34 @@ awaitable<Result<void>> prepare(Engine engine, const ExperimentConfig* config,
       run->trajectories.push_back(std::move(trajectory));
     }
   }
-  const json data = {{"config", config->resolved}, {"planned", plan->size()}};
+  json data;
+  data["config"] = config->resolved;
+  data["planned"] = plan->size();
   put = co_await store.put_event(experiment, "run_started", data.dump());
   co_return put;
+}
+
+Services make_services(const Engine& engine, Evaluations& evaluations, Progress& progress,
+                       const ExperimentConfig& config, const RunOptions& options) {
+  Services services{.store = engine.store,
+                    .llm = engine.llm,
+                    .evaluations = evaluations,
+                    .prompts = engine.prompts,
+                    .progress = progress,
+                    .experiment = config.experiment,
+                    .retry_errors = options.retry_errors,
+                    .budget = config.budget,
+                    .tokens_before = options.tokens_before,
+                    .end_at = std::nullopt,
+                    .budget_spent = false,
+                    .refused_models = {},
+                    .store_error = std::nullopt};
+  if (config.budget.hours) {
+    const std::chrono::duration<double> time(*config.budget.hours * 3600);
+    services.end_at =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
+  }
+  return services;
 }
 
 }  // namespace
@@ -218,29 +244,14 @@ awaitable<Result<RunSummary>> run_experiment(Engine engine, ExperimentConfig con
   const auto executor = co_await asio::this_coro::executor;
   Counting progress(engine.progress);
   Evaluations evaluations(engine.store, engine.judge, device_row(engine.judge.facts()).id, config.judge_refused);
-  Services services{engine.store,
-                    engine.llm,
-                    evaluations,
-                    engine.prompts,
-                    progress,
-                    config.experiment,
-                    options.retry_errors,
-                    config.budget,
-                    options.tokens_before,
-                    {},
-                    false,
-                    {},
-                    {}};
-  if (config.budget.hours) {
-    services.end_at =
-        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                               std::chrono::duration<double>(*config.budget.hours * 3600));
-  }
-  auto run = std::shared_ptr<Run>(new Run{services, {}, 0, {}});
+  Services services = make_services(engine, evaluations, progress, config, options);
+  auto run = std::make_shared<Run>(services);
   run->summary.planned = static_cast<int>(plan.size());
   auto prepared = co_await prepare(engine, &config, &plan, &options, run);
   if (!prepared) co_return tl::unexpected(prepared.error());
-  json started = {{"event", "run_started"}, {"experiment", config.experiment}};
+  json started;
+  started["event"] = "run_started";
+  started["experiment"] = config.experiment;
   started["planned"] = plan.size();
   started["found_done"] = run->summary.found_done;
   progress.on_event(started);
@@ -256,7 +267,8 @@ awaitable<Result<RunSummary>> run_experiment(Engine engine, ExperimentConfig con
   summary.verdicts_found = evaluations.found();
   summary.budget_spent = services.budget_spent;
   if (services.store_error) co_return tl::unexpected(*services.store_error);
-  json finished = {{"event", "run_finished"}};
+  json finished;
+  finished["event"] = "run_finished";
   finished["planned"] = summary.planned;
   finished["found_done"] = summary.found_done;
   finished["done"] = summary.done;

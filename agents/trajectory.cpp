@@ -151,6 +151,27 @@ awaitable<Result<Attempt>> Trajectory::load(AttemptRow row) {
   co_return attempt;
 }
 
+json Trajectory::attempt_event(const Attempt& attempt) const {
+  json event = {{"event", "attempt"},
+                {"trajectory", id_},
+                {"task", task_.id},
+                {"method", method_.name},
+                {"model", method_.model},
+                {"seed", seed_},
+                {"iteration", attempt.row.iteration},
+                {"slot", attempt.row.slot},
+                {"mode", attempt.row.mode},
+                {"attempt", attempt.row.id},
+                {"reply_class", attempt.row.reply_class},
+                {"accepted", attempt.accepted()}};
+  if (attempt.verdict) {
+    event["call"] = attempt.verdict->call.failure_class;
+    event["exe"] = attempt.verdict->exe.failure_class;
+    event["speedup"] = or_null(attempt.verdict->perf.speedup);
+  }
+  return event;
+}
+
 awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
   // The last stored one counts: an api_error may have been asked for again.
   int sample = 0;
@@ -204,24 +225,7 @@ awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
     ++lost_replies_;
     last_api_error_ = first_line(clean_text(reply->error, 300));
   }
-  json event = {{"event", "attempt"},
-                {"trajectory", id_},
-                {"task", task_.id},
-                {"method", method_.name},
-                {"model", method_.model},
-                {"seed", seed_},
-                {"iteration", plan.iteration},
-                {"slot", plan.slot},
-                {"mode", plan.mode},
-                {"attempt", row.id},
-                {"reply_class", row.reply_class}};
-  event["accepted"] = attempt.accepted();
-  if (attempt.verdict) {
-    event["call"] = attempt.verdict->call.failure_class;
-    event["exe"] = attempt.verdict->exe.failure_class;
-    event["speedup"] = or_null(attempt.verdict->perf.speedup);
-  }
-  services_.progress.on_event(event);
+  services_.progress.on_event(attempt_event(attempt));
   co_return attempt;
 }
 

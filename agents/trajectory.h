@@ -86,6 +86,7 @@ class Trajectory {
 
  private:
   std::string attempt_id(int iteration, int slot, int sample) const;
+  nlohmann::json attempt_event(const Attempt& attempt) const;
   boost::asio::awaitable<Result<Attempt>> load(transitions::AttemptRow row);
 
   Services& services_;

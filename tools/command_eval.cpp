@@ -78,7 +78,8 @@ awaitable<Result<void>> prepare_store(Session* session, std::string suite) {
   experiment.id = transitions::make_id({experiment.name});
   experiment.suite = suite;
   experiment.config_json = "{}";
-  const json software = {{"anneal", ANNEAL_VERSION}};
+  json software;
+  software["anneal"] = ANNEAL_VERSION;
   experiment.software_json = software.dump();
   auto existing = co_await session->store->find_experiment();
   if (!existing) co_return tl::unexpected(existing.error());

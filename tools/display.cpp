@@ -19,14 +19,14 @@ Display::Mode Display::mode_of(const std::string& name) {
   return isatty(STDERR_FILENO) == 1 ? Mode::line : Mode::plain;
 }
 
-Display::Display(boost::asio::io_context& io, Mode mode, bool json)
-    : mode_(mode), json_(json), timer_(io), started_(std::chrono::steady_clock::now()) {}
+Display::Display(boost::asio::io_context& io, Mode mode, bool events)
+    : mode_(mode), events_(events), timer_(io), started_(std::chrono::steady_clock::now()) {}
 
 Display::~Display() { stop(); }
 
 void Display::on_event(const json& event) {
   const std::string kind = event.at("event");
-  if (json_) std::cout << event.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+  if (events_) std::cout << event.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
   changed_ = true;
   if (kind == "run_started") {
     planned_ = event.at("planned");

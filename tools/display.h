@@ -19,7 +19,7 @@ class Display : public agents::Progress {
   // auto: line when stderr is a terminal, else plain.
   static Mode mode_of(const std::string& name);
 
-  Display(boost::asio::io_context& io, Mode mode, bool json);
+  Display(boost::asio::io_context& io, Mode mode, bool events);
   ~Display() override;
 
   // From now on the line also shows calls and tokens.
@@ -36,7 +36,7 @@ class Display : public agents::Progress {
   void overprint();
 
   Mode mode_;
-  bool json_;
+  bool events_;  // JSON on stdout
   boost::asio::steady_timer timer_;
   const llm::Counters* counters_ = nullptr;
   std::chrono::steady_clock::time_point started_;
