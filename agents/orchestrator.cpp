@@ -274,8 +274,8 @@ awaitable<Result<RunSummary>> run_experiment(Engine engine, ExperimentConfig con
   finished["done"] = summary.done;
   finished["failed"] = summary.failed;
   finished["budget_spent"] = summary.budget_spent;
-  auto put =
-      co_await engine.store.put_event(transitions::make_id({config.experiment}), "run_finished", finished.dump());
+  const std::string experiment = transitions::make_id({config.experiment});
+  auto put = co_await engine.store.put_event(experiment, "run_finished", finished.dump());
   if (!put) co_return tl::unexpected(put.error());
   progress.on_event(finished);
   co_return summary;
