@@ -22,6 +22,13 @@ anneal_tests(transitions anneal_transitions)
 anneal_tests(agents anneal_agents)
 anneal_tests(tools anneal_agents)
 anneal_tests(cases anneal_agents)
+if(TARGET tools_test)
+  add_dependencies(tools_test anneal)  # they run the real program
+endif()
+if(TARGET anneal-evald)
+  add_dependencies(evaluator_test anneal-evald)
+  anneal_tests(evald anneal_evald_parts)
+endif()
 
 # Every header compiles alone.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS async/*.h llm/*.h evaluator/*.h transitions/*.h agents/*.h tools/*.h)

@@ -8,6 +8,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -38,7 +39,7 @@ constexpr int orchestrator_fd = 3;
 struct Options {
   std::string device = "cpu", tasks, suite = "anneal", target = "sm_90";
   std::vector<std::string> hide;
-  int jobs = 1;
+  int jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 4);
   double call_seconds = 60, run_seconds = 30, perf_seconds = 3;
 };
 

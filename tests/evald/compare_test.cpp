@@ -1,0 +1,122 @@
+#include "evaluator/daemon/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "evaluator/daemon/tensors.h"
+
+namespace anneal::evaluator {
+namespace {
+
+at::Tensor normal(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
+  at::manual_seed(1);
+  return at::randn(shape).to(dtype);
+}
+
+Expected expected(const at::Tensor& exact, at::ScalarType dtype = at::kFloat) {
+  return {exact.to(dtype), exact.to(at::kDouble), std::nullopt};
+}
+
+TEST(Compare, PassesWhatEqualsTheReference) {
+  const at::Tensor x = normal({1000});
+  const CaseVerdict verdict = compare_output(x, expected(x), {});
+  EXPECT_TRUE(verdict.ok && verdict.strict_ok);
+  EXPECT_EQ(verdict.failure_class, "ok");
+  EXPECT_EQ(*verdict.max_abs, 0);
+}
+
+TEST(Compare, ZerosNeverPassHoweverSmallTheValues) {
+  const at::Tensor x = normal({4096}) * 1e-7;
+  const CaseVerdict verdict = compare_output(at::zeros_like(x), expected(x), {});
+  EXPECT_TRUE(verdict.ok) << "the published absolute tolerance accepts zeros here";
+  EXPECT_FALSE(verdict.strict_ok);
+}
+
+TEST(Compare, HalfPrecisionInAnFp32TaskIsRefused) {
+  const at::Tensor x = normal({4096});
+  const CaseVerdict verdict = compare_output(x.to(at::kHalf).to(at::kFloat), expected(x), {});
+  EXPECT_FALSE(verdict.ok || verdict.strict_ok);
+  EXPECT_EQ(verdict.failure_class, "scale_or_cast");
+}
+
+TEST(Compare, ACorrectlyRoundedBf16KernelIsStrictlyRight) {
+  const at::Tensor exact = normal({4096}).to(at::kDouble) * 3;
+  const CaseVerdict verdict = compare_output(exact.to(at::kBFloat16), expected(exact, at::kBFloat16), {});
+  EXPECT_TRUE(verdict.strict_ok);
+}
+
+TEST(Compare, OneWrongElementInManyIsFound) {
+  const at::Tensor x = normal({1 << 16});
+  at::Tensor got = x.clone();
+  got[777] += 0.5;
+  const CaseVerdict verdict = compare_output(got, expected(x), {});
+  EXPECT_FALSE(verdict.ok || verdict.strict_ok);
+  ASSERT_FALSE(verdict.worst.empty());
+  EXPECT_EQ(verdict.worst[0].index, std::vector<std::int64_t>{777});
+  EXPECT_NEAR(verdict.worst[0].got - verdict.worst[0].expected, 0.5, 1e-5);
+}
+
+TEST(Compare, NanMustStandWhereTheReferenceHasIt) {
+  at::Tensor x = normal({16});
+  x[3] = NAN;
+  EXPECT_TRUE(compare_output(x, expected(x), {}).strict_ok);
+  at::Tensor moved = x.clone();
+  moved[3] = 0;
+  EXPECT_FALSE(compare_output(moved, expected(x), {}).ok);
+  EXPECT_FALSE(compare_output(moved, expected(x), {}).strict_ok);
+}
+
+TEST(Compare, QuantizationRefusesTheTooExact) {
+  const at::Tensor exact = normal({64, 64}).to(at::kDouble);
+  const at::Tensor noise = at::randn({64, 64}).to(at::kDouble) * 0.02;
+  ComparisonRule rule;
+  rule.kind = ComparisonRule::Kind::quantization;
+  const Expected wanted{exact.to(at::kFloat), exact, exact + noise};
+  EXPECT_EQ(compare_output(exact.to(at::kFloat), wanted, rule).failure_class, "not_quantized");
+  EXPECT_TRUE(compare_output((exact + noise).to(at::kFloat), wanted, rule).ok);
+  EXPECT_FALSE(compare_output((exact + 20 * noise).to(at::kFloat), wanted, rule).ok);
+}
+
+std::string mismatch(const at::Tensor& got, const at::Tensor& wanted, double reduction = 1) {
+  return class_of_mismatch(got, wanted, at::isclose(got, wanted, 1e-5, 1e-5).logical_not(), reduction);
+}
+
+TEST(MismatchClass, FollowsTheGeometry) {
+  const at::Tensor x = normal({16, 64});
+  at::Tensor tail = x.clone();
+  tail.slice(1, 48, 64).zero_();
+  EXPECT_EQ(mismatch(tail, x), "tail");
+
+  const at::Tensor square = normal({32, 32});
+  EXPECT_EQ(mismatch(square.t().contiguous(), square), "layout");
+  EXPECT_EQ(mismatch(x * 2, x), "scale_or_cast");
+  EXPECT_EQ(mismatch(x * 0.5, x, 64), "incomplete_reduction");
+  EXPECT_EQ(mismatch(x.select(0, 0).expand({16, 64}).contiguous(), x), "broadcast");
+
+  at::Tensor part = x.clone().flatten();
+  part.slice(0, 128, 256).fill_(NAN);
+  EXPECT_EQ(mismatch(part.view({16, 64}), x), "partial_coverage");
+
+  at::Tensor broken = x.clone();
+  broken[3][5] = HUGE_VAL;
+  EXPECT_EQ(mismatch(broken, x), "overflow_or_nan");
+  EXPECT_EQ(mismatch(at::zeros_like(x), x), "other");
+}
+
+TEST(TensorLayout, HostileDescriptionsAreRefused) {
+  const auto describe = [](auto shape, auto strides, std::size_t offset) {
+    return nlohmann::json{{"dtype", "float32"}, {"shape", shape}, {"strides", strides}, {"offset", offset}};
+  };
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(layout_from_json(describe(Sizes{4, 4}, Sizes{4, 1}, 0), 64).span(), 16);
+  EXPECT_THROW(layout_from_json(describe(Sizes{4, 4}, Sizes{4, 1}, 4), 64), std::invalid_argument);
+  EXPECT_THROW(layout_from_json(describe(Sizes{-1}, Sizes{1}, 0), 64), std::invalid_argument);
+  EXPECT_THROW(layout_from_json(describe(Sizes{4}, Sizes{-1}, 0), 64), std::invalid_argument);
+  EXPECT_THROW(layout_from_json(describe(Sizes{4}, Sizes{std::int64_t{1} << 62}, 0), 64), std::invalid_argument);
+  EXPECT_THROW(layout_from_json(describe(Sizes{std::int64_t{1} << 62, 8}, Sizes{0, 0}, 0), 64), std::invalid_argument);
+  EXPECT_THROW(layout_from_json(nlohmann::json{{"dtype", 1}}, 64), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace anneal::evaluator

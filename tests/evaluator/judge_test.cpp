@@ -1,0 +1,165 @@
+// The real anneal-evald on the cpu device, over kernels whose first lines say what must become of them. One daemon and one
+// test a group, because a daemon takes seconds to start.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/this_coro.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "async/nursery.h"
+#include "evaluator/client.h"
+#include "tests/async/run_on_loop.h"
+
+namespace anneal::evaluator {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Submission {
+  fs::path file;
+  std::string task, code, header;
+};
+
+struct Judged {
+  Submission submission;
+  Result<Verdict> verdict;
+};
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<Submission> kernels_in(const fs::path& folder) {
+  std::vector<Submission> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".py") continue;
+    Submission one{entry.path(), folder.filename(), read(entry.path()), ""};
+    one.header = one.code.substr(0, one.code.find('\n'));
+    std::smatch task;
+    if (std::regex_search(one.header, task, std::regex("task: (\\w+)"))) one.task = task[1];
+    found.push_back(std::move(one));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
+  return found;
+}
+
+const fs::path evald = fs::path(ANNEAL_BIN_DIR) / "anneal-evald";
+const fs::path kernels = fs::path(ANNEAL_SOURCE_DIR) / "tests/kernels";
+
+boost::asio::awaitable<void> judge_one(Judge* judge, Submission submission, std::vector<Judged>* judged) {
+  EvaluationRequest request;
+  request.task = submission.task;
+  request.code = submission.code;
+  Result<Verdict> verdict = co_await judge->evaluate(request);
+  judged->push_back({std::move(submission), std::move(verdict)});
+}
+
+boost::asio::awaitable<std::vector<Judged>> judge_all(std::vector<Submission> submissions) {
+  DaemonOptions options;
+  options.program = evald;
+  options.tasks = fs::path(ANNEAL_SOURCE_DIR) / "tasks";
+  options.jobs = 2;
+  Result<std::unique_ptr<Client>> client = co_await Client::start(options);
+  if (!client) throw std::runtime_error(client.error().message);
+  std::vector<Judged> judged;
+  const auto executor = co_await boost::asio::this_coro::executor;
+  Nursery nursery(executor);
+  for (Submission& submission : submissions) nursery.spawn(judge_one(client->get(), std::move(submission), &judged));
+  co_await nursery.join();
+  std::sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) { return a.submission.file < b.submission.file; });
+  co_return judged;
+}
+
+std::vector<Judged> judged(std::vector<Submission> submissions) { return run_on_loop(judge_all(std::move(submissions))); }
+
+// The class that decided: of the first stage that failed.
+std::string decisive_class(const Verdict& verdict) {
+  if (!verdict.call.ok) return verdict.call.failure_class;
+  if (!verdict.exe.strict_ok) return verdict.exe.failure_class;
+  return verdict.policy.failure_class;
+}
+
+class RealJudge : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(evald)) GTEST_SKIP() << evald << " is not built here";
+  }
+};
+
+void expect_declared_classes(const std::vector<Judged>& results) {
+  for (const Judged& one : results) {
+    SCOPED_TRACE(one.submission.file.string());
+    ASSERT_TRUE(one.verdict) << one.verdict.error().message;
+    std::smatch declared;
+    ASSERT_TRUE(std::regex_search(one.submission.header, declared, std::regex("expect: (\\w+)"))) << one.submission.header;
+    EXPECT_EQ(decisive_class(*one.verdict), declared[1]) << one.verdict->feedback;
+    EXPECT_EQ(one.verdict->accepted, declared[1] == "ok");
+    EXPECT_NE(one.verdict->perf.status, "measured") << "the cpu device must never report a speed";
+  }
+}
+
+TEST_F(RealJudge, RunsWhatTheInterpreterLacksAndNamesWhatItCannot) {
+  const auto submissions = kernels_in(kernels / "matrix");
+  ASSERT_GE(submissions.size(), 6u);
+  expect_declared_classes(judged(submissions));
+}
+
+TEST_F(RealJudge, ChargesEveryHostileKernelWithItsOwnClassAndGoesOn) {
+  auto submissions = kernels_in(kernels / "hostile");
+  ASSERT_GE(submissions.size(), 12u);
+  submissions.push_back({kernels / "mul/correct.py", "mul", read(kernels / "mul/correct.py"), "# expect: ok"});
+  expect_declared_classes(judged(submissions));
+}
+
+TEST_F(RealJudge, AcceptsEveryRightKernelAndRefusesEveryWrongOne) {
+  std::vector<Submission> submissions;
+  for (const auto& folder : fs::directory_iterator(kernels)) {
+    if (!folder.is_directory() || folder.path().filename() == "matrix" || folder.path().filename() == "hostile") continue;
+    for (Submission& one : kernels_in(folder.path())) submissions.push_back(std::move(one));
+  }
+  ASSERT_GE(submissions.size(), 35u);
+  int right = 0;
+  for (const Judged& one : judged(submissions)) {
+    SCOPED_TRACE(one.submission.file.string());
+    ASSERT_TRUE(one.verdict) << one.verdict.error().message;
+    const bool declared_right = one.submission.header.rfind("# Right", 0) == 0;
+    right += declared_right ? 1 : 0;
+    EXPECT_EQ(one.verdict->accepted, declared_right) << one.verdict->feedback;
+    EXPECT_EQ(one.verdict->call.ok && one.verdict->exe.ok, declared_right) << "the published rule should agree here";
+    if (!declared_right) EXPECT_THAT(one.verdict->feedback, testing::HasSubstr(decisive_class(*one.verdict)));
+  }
+  EXPECT_GE(right, 15);
+}
+
+TEST_F(RealJudge, DrawsNewInputsForEveryEvaluation) {
+  const std::string code = read(kernels / "mul/correct.py");
+  const auto results = judged({{"a", "mul", code, ""}, {"b", "mul", code, ""}});
+  ASSERT_TRUE(results[0].verdict && results[1].verdict);
+  EXPECT_NE(results[0].verdict->draw, results[1].verdict->draw);
+  EXPECT_EQ(results[0].verdict->code_sha256, results[1].verdict->code_sha256);
+  EXPECT_EQ(results[0].verdict->settings_sha256, results[1].verdict->settings_sha256);
+}
+
+TEST_F(RealJudge, HidesTaskFilesFromTheCandidate) {
+  const std::string code =
+      "import glob\n"
+      "found = glob.glob('" + (fs::path(ANNEAL_SOURCE_DIR) / "tasks").string() + "/*/*.py')\n"
+      "if found:\n    raise ImportError('saw ' + found[0])\n"
+      "def mul(input, other):\n    raise ValueError('hidden')\n";
+  const auto results = judged({{"peek", "mul", code, ""}});
+  ASSERT_TRUE(results[0].verdict);
+  EXPECT_EQ(results[0].verdict->call.message, "ValueError: hidden");
+}
+
+TEST_F(RealJudge, AnUnknownTaskIsAMachineFaultNotAVerdict) {
+  const auto results = judged({{"x", "no_such_task", "x = 1", ""}});
+  ASSERT_FALSE(results[0].verdict);
+  EXPECT_THAT(results[0].verdict.error().message, testing::HasSubstr("no_such_task"));
+}
+
+}  // namespace
+}  // namespace anneal::evaluator

@@ -1,0 +1,53 @@
+#include "evaluator/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "evaluator/protocol.h"
+
+namespace anneal::evaluator {
+namespace {
+
+TEST(Verdict, SurvivesJsonFieldByField) {
+  Verdict verdict;
+  verdict.task = "gelu";
+  verdict.call = {true, "ok", "", 0.5};
+  verdict.exe.failure_class = "tail";
+  CaseVerdict one;
+  one.name = "n1023";
+  one.max_abs = std::nan("");
+  one.rmse = HUGE_VAL;
+  one.worst.push_back({{1, 2}, -HUGE_VAL, 3.5});
+  verdict.exe.cases.push_back(one);
+  verdict.exe.deterministic = false;
+  verdict.perf.status = "measured";
+  verdict.perf.speedup = 1.25;
+  verdict.perf.ci = Interval{1.2, 1.3};
+  verdict.perf.cases.push_back({"big", 100, 80, 1.25, {1.2, 1.3}, 16, 0, 1024.0, std::nullopt});
+  verdict.kernel.kernels.push_back({"k", 32, std::nullopt, 0});
+  verdict.flags = {"needs_sync"};
+  const Verdict back = verdict_from_json(nlohmann::json::parse(verdict_to_json(verdict).dump()));
+  EXPECT_EQ(verdict_to_json(back), verdict_to_json(verdict));
+  EXPECT_TRUE(std::isnan(*back.exe.cases[0].max_abs));
+  EXPECT_EQ(back.exe.cases[0].worst[0].expected, -HUGE_VAL);
+  EXPECT_FALSE(back.perf.cases[0].flops.has_value());
+  EXPECT_EQ(back.exe.deterministic, std::optional(false));
+}
+
+TEST(Verdict, RefusesAnotherShape) {
+  EXPECT_THROW(verdict_from_json(nlohmann::json::object()), nlohmann::json::exception);
+}
+
+TEST(Protocol, LengthIsLittleEndianAndBadUtf8IsReplaced) {
+  const std::string frame = encode_frame({{"text", "a\xff"}});
+  ASSERT_GE(frame.size(), 4u);
+  EXPECT_EQ(decode_frame_length(frame.data()), frame.size() - 4);
+  const char header[4] = {1, 2, 0, 0};
+  EXPECT_EQ(decode_frame_length(header), 513u);
+  EXPECT_NO_THROW(static_cast<void>(nlohmann::json::parse(frame.substr(4))));
+}
+
+}  // namespace
+}  // namespace anneal::evaluator
