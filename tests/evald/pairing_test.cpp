@@ -36,9 +36,7 @@ TEST(Pairing, ADriftingClockDoesNotMoveTheRatio) {
   EXPECT_GE(one.ci.hi, 1.03);
 }
 
-TEST(Pairing, StopsEarlyWhenTheWinnerIsClear) {
-  EXPECT_EQ(measured(400'000, 100'000).quads.size(), 16u);
-}
+TEST(Pairing, StopsEarlyWhenTheWinnerIsClear) { EXPECT_EQ(measured(400'000, 100'000).quads.size(), 16u); }
 
 TEST(Pairing, WidensTheIntervalOfShortKernels) {
   const PairedCase shorter = measured(6'000, 6'000);

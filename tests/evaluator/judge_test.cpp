@@ -1,5 +1,5 @@
-// The real anneal-evald on the cpu device, over kernels whose first lines say what must become of them. One daemon and one
-// test a group, because a daemon takes seconds to start.
+// The real anneal-evald on the cpu device, over kernels whose first lines say what must become of them. One daemon and
+// one test a group, because a daemon takes seconds to start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,11 +70,14 @@ boost::asio::awaitable<std::vector<Judged>> judge_all(std::vector<Submission> su
   Nursery nursery(executor);
   for (Submission& submission : submissions) nursery.spawn(judge_one(client->get(), std::move(submission), &judged));
   co_await nursery.join();
-  std::sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) { return a.submission.file < b.submission.file; });
+  std::sort(judged.begin(), judged.end(),
+            [](const Judged& a, const Judged& b) { return a.submission.file < b.submission.file; });
   co_return judged;
 }
 
-std::vector<Judged> judged(std::vector<Submission> submissions) { return run_on_loop(judge_all(std::move(submissions))); }
+std::vector<Judged> judged(std::vector<Submission> submissions) {
+  return run_on_loop(judge_all(std::move(submissions)));
+}
 
 // The class that decided: of the first stage that failed.
 std::string decisive_class(const Verdict& verdict) {
@@ -95,7 +98,8 @@ void expect_declared_classes(const std::vector<Judged>& results) {
     SCOPED_TRACE(one.submission.file.string());
     ASSERT_TRUE(one.verdict) << one.verdict.error().message;
     std::smatch declared;
-    ASSERT_TRUE(std::regex_search(one.submission.header, declared, std::regex("expect: (\\w+)"))) << one.submission.header;
+    ASSERT_TRUE(std::regex_search(one.submission.header, declared, std::regex("expect: (\\w+)")))
+        << one.submission.header;
     EXPECT_EQ(decisive_class(*one.verdict), declared[1]) << one.verdict->feedback;
     EXPECT_EQ(one.verdict->accepted, declared[1] == "ok");
     EXPECT_NE(one.verdict->perf.status, "measured") << "the cpu device must never report a speed";
@@ -118,7 +122,8 @@ TEST_F(RealJudge, ChargesEveryHostileKernelWithItsOwnClassAndGoesOn) {
 TEST_F(RealJudge, AcceptsEveryRightKernelAndRefusesEveryWrongOne) {
   std::vector<Submission> submissions;
   for (const auto& folder : fs::directory_iterator(kernels)) {
-    if (!folder.is_directory() || folder.path().filename() == "matrix" || folder.path().filename() == "hostile") continue;
+    if (!folder.is_directory() || folder.path().filename() == "matrix" || folder.path().filename() == "hostile")
+      continue;
     for (Submission& one : kernels_in(folder.path())) submissions.push_back(std::move(one));
   }
   ASSERT_GE(submissions.size(), 35u);
@@ -147,7 +152,9 @@ TEST_F(RealJudge, DrawsNewInputsForEveryEvaluation) {
 TEST_F(RealJudge, HidesTaskFilesFromTheCandidate) {
   const std::string code =
       "import glob\n"
-      "found = glob.glob('" + (fs::path(ANNEAL_SOURCE_DIR) / "tasks").string() + "/*/*.py')\n"
+      "found = glob.glob('" +
+      (fs::path(ANNEAL_SOURCE_DIR) / "tasks").string() +
+      "/*/*.py')\n"
       "if found:\n    raise ImportError('saw ' + found[0])\n"
       "def mul(input, other):\n    raise ValueError('hidden')\n";
   const auto results = judged({{"peek", "mul", code, ""}});
