@@ -154,6 +154,12 @@ std::string class_of_mismatch(const at::Tensor& got, const at::Tensor& published
   const at::Tensor mine = a.isfinite(), theirs = b.isfinite();
   const at::Tensor broken = theirs.logical_and(mine.logical_not());
   const double broken_share = item(broken.to(at::kDouble).mean());
+  if (published.dim() > 0 && published.size(0) > 1 && mine.all().item<bool>() && item(a.abs().max()) > 0) {
+    const auto rows_differ = [](const at::Tensor& values) {
+      return rms(values.to(at::kDouble) - values.to(at::kDouble).select(0, 0).unsqueeze(0)) > 0;
+    };
+    if (!rows_differ(got) && rows_differ(published)) return "broadcast";
+  }
   // What was never written still holds the poison, or whatever the allocator left there: large blocks, others right.
   const at::Tensor flat_wrong = wrong.flatten();
   if (share < 0.95 && flat_wrong.numel() >= 8) {
@@ -177,10 +183,6 @@ std::string class_of_mismatch(const at::Tensor& got, const at::Tensor& published
     if (std::isfinite(factor) && rms(finite_b - factor * finite_a) / size < 0.02) {
       return reduction > 1 && std::abs(factor) > 1 ? "incomplete_reduction" : "scale_or_cast";
     }
-  }
-  if (published.dim() > 0 && b.numel() > 1 && energy > 0) {
-    const at::Tensor spread = got.to(at::kDouble) - got.to(at::kDouble).select(0, 0).unsqueeze(0);
-    if (published.size(0) > 1 && rms(at::nan_to_num(spread, 0, 0, 0)) == 0) return "broadcast";
   }
   const double cosine =
       energy > 0 ? item(finite_a.dot(finite_b)) / std::sqrt(energy) / (size * std::sqrt(static_cast<double>(b.numel())))
