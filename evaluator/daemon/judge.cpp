@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -116,13 +117,20 @@ struct CandidateLost {
   std::string failure_class, message;
 };
 
+// A user of its own for each candidate, so that one that forks without end does not use up the others' processes.
+// Beyond the ids that distributions give out; two daemons differ by their process id.
+unsigned next_user() {
+  static std::atomic<unsigned> count{0};
+  return 100'000'000 + static_cast<unsigned>(::getpid()) % 100'000 * 1000 + count++ % 1000;
+}
+
 class ScratchFolder {
  public:
-  explicit ScratchFolder(bool give_away) {
+  ScratchFolder(bool give_away, unsigned user) {
     std::string pattern = (std::filesystem::temp_directory_path() / "anneal-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw MachineFault("cannot make a folder in " + pattern);
     path_ = pattern;
-    if (give_away && ::chown(path_.c_str(), candidate_uid, candidate_uid) != 0) {
+    if (give_away && ::chown(path_.c_str(), user, user) != 0) {
       throw MachineFault("cannot give " + path_ + " to the candidate's user");
     }
   }
@@ -184,7 +192,7 @@ class CandidateHandle {
     ended_ = true;
     status_ = zygote_.kill_and_reap(spawned_);
     if (!status_)
-      throw MachineFault("a candidate could not be killed within 10 s: the device must not be used any more");
+      throw MachineFault("a candidate could not be killed within a minute: the device must not be used any more");
   }
 
  private:
@@ -382,13 +390,14 @@ class Evaluation {
   void call() {
     const auto start = Clock::now();
     stage_ = &verdict_.call.failure_class;
-    scratch_ = std::make_unique<ScratchFolder>(judge_.zygote_->abilities().drop_user);
+    const unsigned user = next_user();
+    scratch_ = std::make_unique<ScratchFolder>(judge_.zygote_->abilities().drop_user, user);
     const std::string path = scratch_->path() + "/kernel_" + verdict_.code_sha256.substr(0, 16) + ".py";
     std::ofstream(path) << order_.code;
     CandidateSettings settings;
     settings.device = judge_.settings_.device;
     settings.capability = judge_.settings_.capability;
-    settings.sandbox = {judge_.settings_.hidden_folders, scratch_->path(), settings.device >= 0};
+    settings.sandbox = {judge_.settings_.hidden_folders, scratch_->path(), settings.device >= 0, user};
     try {
       candidate_ = std::make_unique<CandidateHandle>(*judge_.zygote_, settings);
     } catch (const std::runtime_error& error) {

@@ -155,8 +155,8 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
   if (::chdir(settings.scratch.c_str()) != 0) fail_with("chdir " + settings.scratch);
   if (abilities.drop_user) {
     set_limit(RLIMIT_NPROC, 512);
-    if (::setgroups(0, nullptr) != 0 || ::setresgid(candidate_uid, candidate_uid, candidate_uid) != 0 ||
-        ::setresuid(candidate_uid, candidate_uid, candidate_uid) != 0) {
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(settings.user, settings.user, settings.user) != 0 ||
+        ::setresuid(settings.user, settings.user, settings.user) != 0) {
       fail_with("drop the user");
     }
   }

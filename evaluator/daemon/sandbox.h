@@ -10,6 +10,7 @@ struct SandboxSettings {
   std::vector<std::string> hidden_folders;  // covered by an empty tmpfs: task files, experiment files
   std::string scratch;                      // the only folder that the candidate may write; its cache and its home
   bool on_gpu = false;
+  unsigned user = 65534;  // of this candidate alone: the limit on processes counts by user
 };
 
 // What this machine allows; tried once at start by the zygote.
@@ -27,7 +28,5 @@ void isolate_mounts(const SandboxSettings& settings, const SandboxAbilities& abi
 // In the candidate, just before its code is loaded: limits, an unprivileged user, no new privileges, a system-call
 // filter, stdin/stdout/stderr on /dev/null, every descriptor above 2 closed except `keep_fd`.
 void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& abilities, int keep_fd);
-
-inline constexpr unsigned candidate_uid = 65534;  // nobody
 
 }  // namespace anneal::evaluator

@@ -26,12 +26,15 @@ namespace {
 using nlohmann::json;
 
 json sandbox_to_json(const SandboxSettings& settings) {
-  return {{"hidden", settings.hidden_folders}, {"scratch", settings.scratch}, {"gpu", settings.on_gpu}};
+  return {{"hidden", settings.hidden_folders},
+          {"scratch", settings.scratch},
+          {"gpu", settings.on_gpu},
+          {"user", settings.user}};
 }
 
 SandboxSettings sandbox_from_json(const json& object) {
   return {object.at("hidden").get<std::vector<std::string>>(), object.at("scratch").get<std::string>(),
-          object.at("gpu").get<bool>()};
+          object.at("gpu").get<bool>(), object.at("user").get<unsigned>()};
 }
 
 // PID 1 of the candidate's namespaces: builds the mounts, forks the candidate, and ends as it ended. (Python as PID 1
@@ -177,11 +180,13 @@ Spawned ZygoteClient::spawn(const CandidateSettings& settings) {
 }
 
 std::optional<int> ZygoteClient::kill_and_reap(Spawned& spawned) {
+  // Tearing down hundreds of forked processes takes tens of seconds on a busy machine.
+  constexpr int most_seconds_to_die = 60;
   ::syscall(SYS_pidfd_send_signal, spawned.init.get(), SIGKILL, nullptr, 0);
   pollfd ended{spawned.init.get(), POLLIN, 0};
   int count;
   do {
-    count = ::poll(&ended, 1, 10'000);
+    count = ::poll(&ended, 1, most_seconds_to_die * 1000);
   } while (count < 0 && errno == EINTR);
   if (count <= 0) return std::nullopt;
   const json reply = ask({{"op", "reap"}, {"pid", spawned.pid}}, {}, nullptr);

@@ -33,7 +33,7 @@ class ZygoteClient {
   Spawned spawn(const CandidateSettings& settings);
 
   // SIGKILL to the whole candidate, and its exit status: the code, or 128 + the signal that ended it; nullopt when it
-  // would not die within ten seconds (a process stuck in the driver), which must end the use of that device.
+  // would not die within a minute (a process stuck in the driver), which must end the use of that device.
   std::optional<int> kill_and_reap(Spawned& spawned);
 
   const SandboxAbilities& abilities() const { return abilities_; }

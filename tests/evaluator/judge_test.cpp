@@ -162,6 +162,15 @@ TEST_F(RealJudge, HidesTaskFilesFromTheCandidate) {
   EXPECT_EQ(results[0].verdict->call.message, "ValueError: hidden");
 }
 
+TEST_F(RealJudge, GivesEveryCandidateAUserOfItsOwn) {
+  const std::string code = "import os\ndef mul(input, other):\n    raise ValueError(f'user {os.getuid()}')\n";
+  const auto results = judged({{"a", "mul", code, ""}, {"b", "mul", code, ""}});
+  ASSERT_TRUE(results[0].verdict && results[1].verdict);
+  if (results[0].verdict->call.message == "ValueError: user 0") GTEST_SKIP() << "users cannot be dropped here";
+  // Shared, the limit on processes would let one candidate's forks fail another's.
+  EXPECT_NE(results[0].verdict->call.message, results[1].verdict->call.message);
+}
+
 TEST_F(RealJudge, AnUnknownTaskIsAMachineFaultNotAVerdict) {
   const auto results = judged({{"x", "no_such_task", "x = 1", ""}});
   ASSERT_FALSE(results[0].verdict);

@@ -137,7 +137,12 @@ class Candidate:
 
 
 def _outcome(failure_class, message, detail):
-    return json.dumps({"class": failure_class, "message": message[:MESSAGE_CHARS], "detail": detail})
+    return json.dumps({"class": failure_class, "message": _text(message[:MESSAGE_CHARS]), "detail": _text(detail)})
+
+
+def _text(text):
+    """Lone surrogates, which Python strings may hold and JSON may not, become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _first_line(error):
