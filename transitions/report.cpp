@@ -24,34 +24,40 @@ struct Arm {  // one (method, model)
 json number(std::optional<double> value) { return value ? json(*value) : json(nullptr); }
 json bounds(std::optional<Bounds> value) { return value ? json::array({value->lo, value->hi}) : json(nullptr); }
 
-// A rate averaged over seeds within a task, then over tasks; Wilson on tasks when every task has one 0-or-1 value.
+// A rate averaged over attempts within a trajectory, seeds within a task, then tasks; Wilson on tasks when every task
+// has one 0-or-1 value. `count` and `of` count attempts.
 struct Rate {
   std::map<std::string, std::vector<double>> by_task;
-  void add(const std::string& task, double value) { by_task[task].push_back(value); }
+  std::int64_t passed = 0, attempts = 0;
+
+  void add(const std::string& task, bool value) { add(task, std::vector<double>{value ? 1.0 : 0.0}); }
+
+  // The 0-or-1 values of one trajectory's attempts, of which there is at least one.
+  void add(const std::string& task, const std::vector<double>& values) {
+    by_task[task].push_back(*mean(values));
+    for (double v : values) passed += v == 1.0;
+    attempts += static_cast<std::int64_t>(values.size());
+  }
 
   json to_json() const {
     std::vector<double> tasks;
-    std::int64_t passed = 0, units = 0;
+    std::int64_t whole = 0;  // tasks at 1
     bool plain = true;
     for (const auto& [task, values] : by_task) {
       tasks.push_back(*mean(values));
-      for (double v : values) {
-        passed += v == 1.0;
-        ++units;
-        plain = plain && (v == 0.0 || v == 1.0);
-      }
-      plain = plain && values.size() == 1;
+      whole += tasks.back() == 1.0;
+      plain = plain && values.size() == 1 && (values[0] == 0.0 || values[0] == 1.0);
     }
     std::optional<Bounds> ci;
     if (plain)
-      ci = wilson(passed, units);
+      ci = wilson(whole, static_cast<std::int64_t>(tasks.size()));
     else
       ci = bootstrap_tasks(tasks.size(), [&tasks](const std::vector<std::size_t>& sample) -> std::optional<double> {
         double sum = 0;
         for (std::size_t i : sample) sum += tasks[i];
         return sum / static_cast<double>(sample.size());
       });
-    return {{"rate", number(mean(tasks))}, {"count", passed}, {"of", units}, {"ci", bounds(ci)}};
+    return {{"rate", number(mean(tasks))}, {"count", passed}, {"of", attempts}, {"ci", bounds(ci)}};
   }
 };
 
@@ -63,6 +69,8 @@ struct Series {  // of one iteration
 
   json to_json(int iteration) const {
     std::vector<double> logs;
+    for (const auto& [trajectory, log] : measured_log) logs.push_back(log);
+    const std::optional<double> mean_log = mean(logs);
     std::int64_t slower = 0;
     for (double s : speedups) slower += s < 1;
     const json c = call.to_json(), e = exe.to_json(), s = strict.to_json(), a = correct.to_json();
@@ -77,7 +85,7 @@ struct Series {  // of one iteration
         {"correct_rate", a["rate"]},
         {"correct", a},
         {"speedup_mean", number(mean(speedups))},
-        {"speedup_geomean", number(geomean(speedups))},
+        {"speedup_geomean", mean_log ? json(std::exp(*mean_log)) : json(nullptr)},
         {"slower_than_baseline_share",
          speedups.empty() ? json(nullptr) : json(static_cast<double>(slower) / static_cast<double>(speedups.size()))},
         {"slower_than_baseline",
@@ -106,10 +114,10 @@ Series round_series(const Arm& arm, int k) {
       }
     }
     if (call.empty()) continue;
-    series.call.add(t->task, *mean(call));
-    series.exe.add(t->task, *mean(exe));
-    series.strict.add(t->task, *mean(strict));
-    series.correct.add(t->task, *mean(correct));
+    series.call.add(t->task, call);
+    series.exe.add(t->task, exe);
+    series.strict.add(t->task, strict);
+    series.correct.add(t->task, correct);
     if (!speed.empty()) {
       series.speedups.push_back(*mean(speed));
       series.measured[t->id] = *mean(speed);
@@ -457,8 +465,10 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
         count(kinds, t.kind);
         count(weighted, t.kind, t.weight);
         if (t.ratio) ratios.push_back(*t.ratio);
-        if (records.attempts[t.parent].normalised_sha256 == child.normalised_sha256 &&
-            !child.normalised_sha256.empty()) {
+        // Only a second evaluation can disagree: a verdict that was found again is the same one.
+        const AttemptRecord& parent = records.attempts[t.parent];
+        if (!child.normalised_sha256.empty() && parent.normalised_sha256 == child.normalised_sha256 &&
+            parent.evaluation != child.evaluation) {
           ++same_code_pairs;
           flaky_pairs += t.kind == "flaky";
         }

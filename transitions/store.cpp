@@ -196,7 +196,16 @@ class SqliteStore final : public Store {
 
   awaitable<Result<void>> put_task(TaskRow row) override {
     return write([row = std::move(row)](Database& db) -> Result<void> {
-      SQLite::Statement s(db.sql(), "INSERT INTO task VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING");
+      SQLite::Statement known(db.sql(), "SELECT file_sha256 FROM task WHERE id = ?");
+      known.bind(1, row.id);
+      if (known.executeStep()) {
+        // Verdicts of two references must not be mixed.
+        if (known.getColumn(0).getString() == row.file_sha256) return {};
+        return fail(ErrorKind::bad_input, "The file of task " + row.id + " changed since it first ran in " +
+                                              db.file().string() +
+                                              "; restore it, or choose another experiment name or --db.");
+      }
+      SQLite::Statement s(db.sql(), "INSERT INTO task VALUES (?,?,?,?,?,?,?,?,?)");
       s.bind(1, row.id);
       s.bind(2, row.suite);
       s.bind(3, row.stem);
@@ -460,8 +469,8 @@ class SqliteStore final : public Store {
         if (kind == "trajectory_failed") {
           const nlohmann::json data = nlohmann::json::parse(s.getColumn(2).getString(), nullptr, false);
           state = "failed: ";
-          state += data.is_object() && data.contains("message") && data["message"].is_string()
-                       ? data["message"].get<std::string>()
+          state += data.is_object() && data.contains("reason") && data["reason"].is_string()
+                       ? data["reason"].get<std::string>()
                        : s.getColumn(2).getString();
         }
         states.push_back({s.getColumn(0).getString(), state});

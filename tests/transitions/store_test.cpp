@@ -168,7 +168,7 @@ TEST_F(StoreTest, RoundTripsAttemptsEvaluationsAndStates) {
   EXPECT_FALSE(wait(store_->find_evaluation_of("n", "gelu", "d", "else")).value());
   ok(store_->put_event("t", "trajectory_started", "{}"));
   EXPECT_EQ(wait(store_->trajectory_states()).value()[0].state, "running");
-  ok(store_->put_event("t", "trajectory_failed", R"({"message":"lost"})"));
+  ok(store_->put_event("t", "trajectory_failed", R"({"reason":"lost"})"));
   EXPECT_EQ(wait(store_->trajectory_states()).value()[0].state, "failed: lost");
   ok(store_->put_event("t", "trajectory_done", "{}"));
   EXPECT_EQ(wait(store_->trajectory_states()).value()[0].state, "done");
@@ -249,6 +249,37 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   EXPECT_EQ(m["failure_classes"]["exe"]["tail"], 1.0);
   EXPECT_EQ(m["time_to_rescue"]["by_iteration"][1]["rescued_share"], 1.0);
   EXPECT_THAT(print_report(r), HasSubstr("exe_fix 2"));
+}
+
+TEST_F(StoreTest, CountsOfARoundAreItsAttemptsAndItsGeometricMeanIsOverLogs) {
+  base();
+  attempt("bbbb0", 0, "x = 1\n", true, true, 1.0, {});
+  attempt("bbbb1", 0, "x = 2\n", true, true, 4.0, {});
+  attempt("bbbb2", 0, "x = 3\n", true, false, {}, {});
+  attempt("bbbb3", 0, "x = 4\n", true, false, {}, {});
+  ok(store_->close());
+  store_.reset();
+  const nlohmann::json r = report({file_}).value();
+  const nlohmann::json& round = r["methods"][0]["iterations_round"][0];
+  EXPECT_EQ(round["correct"]["rate"], 0.5);
+  EXPECT_EQ(round["correct"]["count"], 2);
+  EXPECT_EQ(round["correct"]["of"], 4);
+  EXPECT_NEAR(round["speedup_mean"].get<double>(), 2.5, 1e-9);
+  EXPECT_NEAR(round["speedup_geomean"].get<double>(), 2.0, 1e-9);
+  EXPECT_THAT(print_report(r), HasSubstr("50.0% 2/4"));
+}
+
+TEST_F(StoreTest, ATaskFileThatChangedIsAnError) {
+  base();
+  TaskRow task;
+  task.id = "gelu";
+  task.category = "Activation";
+  ok(store_->put_task(task));
+  task.file_sha256 = "other";
+  const Result<void> changed = wait(store_->put_task(task));
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().kind, ErrorKind::bad_input);
+  EXPECT_THAT(changed.error().message, HasSubstr("gelu"));
 }
 
 TEST(Printable, DropsControlCharactersAndKeepsText) {
