@@ -1,6 +1,7 @@
 // anneal: runs, shows and reports refinement experiments. Commands: docs/interface.md.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -13,6 +14,8 @@
 
 int main(int argc, char** argv) {
   using namespace anneal::tools;
+  // The environment holds API keys: no process of the same user may read /proc/<this>/environ.
+  ::prctl(PR_SET_DUMPABLE, 0);
   // stdout is data; a reader that went away is a write error, not a silent death.
   spdlog::set_default_logger(spdlog::stderr_color_mt("anneal"));
   spdlog::set_pattern("anneal: %^%l%$: %v");

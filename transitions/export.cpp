@@ -39,6 +39,14 @@ std::string reflection_on(Database& db, const AttemptRecord& attempt) {
   return s.executeStep() ? db.text(s.getColumn(0).getString()) : std::string();
 }
 
+// `<stage> failed: <class>` of a feedback's first line; the rest holds figures of one draw.
+std::string feedback_class(const std::string& feedback) {
+  const std::string line = feedback.substr(0, feedback.find('\n'));
+  const std::size_t stage = line.find(": ");
+  if (stage == std::string::npos) return line;
+  return line.substr(0, line.find(':', stage + 2));
+}
+
 ordered_json side(Database& db, const AttemptRecord& a, bool canonical) {
   ordered_json j;
   if (!canonical) j["attempt"] = a.id;
@@ -60,8 +68,10 @@ ordered_json side(Database& db, const AttemptRecord& a, bool canonical) {
   v["accepted"] = a.correct;
   v["perf_status"] = a.judged ? ordered_json(a.perf_status) : ordered_json(nullptr);
   v["speedup"] = canonical ? ordered_json(nullptr) : number(a.speedup);
-  v["cases_right"] = number(a.cases_right);
-  v["elements_right"] = number(a.elements_right);
+  // Inputs are drawn anew for every evaluation: how much of them was wrong differs between two runs, what was wrong
+  // does not.
+  v["cases_right"] = canonical ? ordered_json(nullptr) : number(a.cases_right);
+  v["elements_right"] = canonical ? ordered_json(nullptr) : number(a.elements_right);
   j["verdict"] = v;
   return j;
 }
@@ -110,7 +120,8 @@ Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptio
       line["ratio"] = options.canonical ? ordered_json(nullptr) : number(t->ratio);
       line["ratio_source"] = t->ratio_source;
       const std::optional<evaluator::Verdict> verdict = verdict_of(db, parent);
-      line["feedback"] = verdict ? verdict->feedback : std::string();
+      const std::string feedback = verdict ? verdict->feedback : std::string();
+      line["feedback"] = options.canonical ? feedback_class(feedback) : feedback;
       line["reflection"] = reflection_on(db, parent);
       out << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     }

@@ -56,7 +56,8 @@ std::string strict_violation(const at::Tensor& got, const Expected& expected, co
   if (!at::isFloatingType(dtype)) return at::equal(got, expected.published) ? "" : "integer values differ";
   const at::Tensor a = got.to(at::kDouble), torch = expected.published.to(at::kDouble);
   at::Tensor exact = expected.exact.to(at::kDouble);
-  if (!at::equal(a.isnan(), torch.isnan()) || !at::equal(a.isinf(), torch.isinf())) {
+  if (!at::equal(a.isnan(), torch.isnan()) || !at::equal(a.isposinf(), torch.isposinf()) ||
+      !at::equal(a.isneginf(), torch.isneginf())) {
     return "NaN or infinities in other places than PyTorch's";
   }
   const at::Tensor finite = torch.isfinite().logical_and(exact.isfinite());

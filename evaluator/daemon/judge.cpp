@@ -289,7 +289,7 @@ class JudgeImpl : public Judge {
     const std::string path =
         (std::filesystem::temp_directory_path() / ("anneal-cuda-" + std::to_string(settings_.device) + ".lock"))
             .string();
-    lock_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    lock_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock_) throw std::runtime_error("cannot open " + path + ": " + std::strerror(errno));
   }
 
@@ -321,6 +321,8 @@ class Evaluation {
       }
     } catch (const CandidateLost& lost) {
       lose(lost);
+    } catch (const json::exception&) {
+      lose({"crashed", "the process sent something else than its result"});
     }
     verdict_.accepted = verdict_.call.ok && verdict_.exe.strict_ok && verdict_.policy.ok;
     if (!verdict_.policy.ok) verdict_.flags.push_back("no_triton_kernel");
@@ -393,7 +395,10 @@ class Evaluation {
     const unsigned user = next_user();
     scratch_ = std::make_unique<ScratchFolder>(judge_.zygote_->abilities().drop_user, user);
     const std::string path = scratch_->path() + "/kernel_" + verdict_.code_sha256.substr(0, 16) + ".py";
-    std::ofstream(path) << order_.code;
+    std::ofstream file(path);
+    file << order_.code;
+    file.close();
+    if (!file) throw MachineFault("cannot write " + path);
     CandidateSettings settings;
     settings.device = judge_.settings_.device;
     settings.capability = judge_.settings_.capability;
@@ -835,7 +840,8 @@ class Evaluation {
 
   void fail_at_scale(CaseVerdict at_scale) {
     ExeVerdict& exe = verdict_.exe;
-    exe.ok = exe.strict_ok = false;
+    exe.ok = exe.ok && at_scale.ok;
+    exe.strict_ok = false;
     exe.failure_class = "wrong_at_scale";
     exe.message = "case " + at_scale.name + " (perf): " + at_scale.failure_class + ": " + at_scale.message;
     exe.cases.push_back(std::move(at_scale));

@@ -67,6 +67,15 @@ TEST(Compare, NanMustStandWhereTheReferenceHasIt) {
   EXPECT_FALSE(compare_output(moved, expected(x), {}).strict_ok);
 }
 
+TEST(Compare, InfinityMustHaveTheRightSign) {
+  at::Tensor x = normal({16});
+  x[3] = HUGE_VAL;
+  EXPECT_TRUE(compare_output(x, expected(x), {}).strict_ok);
+  at::Tensor negative = x.clone();
+  negative[3] = -HUGE_VAL;
+  EXPECT_FALSE(compare_output(negative, expected(x), {}).strict_ok);
+}
+
 TEST(Compare, QuantizationRefusesTheTooExact) {
   const at::Tensor exact = normal({64, 64}).to(at::kDouble);
   const at::Tensor noise = at::randn({64, 64}).to(at::kDouble) * 0.02;
