@@ -41,7 +41,6 @@ if(NVCC)
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 knows no C++20 for nvcc 13
   list(APPEND evald_sources evaluator/daemon/gpu.cu)
-  set(cuda_runtime cudart_static)
   find_package(CUDAToolkit REQUIRED)
   set(cuda_runtime CUDA::cudart_static)
 else()

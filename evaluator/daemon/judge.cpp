@@ -315,7 +315,6 @@ class Evaluation {
         if (verdict_.call.ok && order_.exe) {
           exe();
           policy();
-          verdict_.accepted = verdict_.exe.strict_ok && verdict_.policy.ok;
           if (order_.perf) perf();
         }
       }
