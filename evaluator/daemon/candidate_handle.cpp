@@ -101,7 +101,8 @@ void CandidateHandle::end() {
 
 Arena& CandidateHandle::arena(const char* role, std::unique_ptr<Arena>& held, std::size_t bytes) {
   if (held == nullptr || held->bytes() < bytes) {
-    held = Arena::create(device_, std::max<std::size_t>(2 * bytes, 1 << 20));
+    constexpr std::size_t least = 64 << 20;  // room to grow in; a new arena costs a mapping on both sides
+    held = Arena::create(device_, std::max(bytes, least));
     ask({{"op", "arena"}, {"role", role}, {"bytes", held->bytes()}}, 30, {held->descriptor()});
   }
   return *held;
