@@ -195,7 +195,6 @@ Services make_services(const Engine& engine, Evaluations& evaluations, Progress&
                     .tokens_before = options.tokens_before,
                     .end_at = std::nullopt,
                     .budget_spent = false,
-                    .refused_models = {},
                     .store_error = std::nullopt};
   if (config.budget.hours) {
     const std::chrono::duration<double> time(*config.budget.hours * 3600);

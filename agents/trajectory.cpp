@@ -91,9 +91,6 @@ Result<std::vector<llm::Message>> Trajectory::prompt(const std::string& name, js
 
 awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iteration, int slot, int sample,
                                                    std::vector<llm::Message> messages) {
-  if (const auto refused = services_.refused_models.find(model_.name); refused != services_.refused_models.end()) {
-    co_return tl::unexpected(refused->second);
-  }
   const auto& counters = services_.llm.counters();
   const long long tokens = services_.tokens_before + counters.prompt_tokens + counters.completion_tokens;
   if (services_.budget.tokens && tokens >= *services_.budget.tokens) {
@@ -121,11 +118,6 @@ awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iterati
   // Seeds of one experiment must not be the same draw.
   if (request.sampling.seed) *request.sampling.seed += seed_;
   auto reply = co_await services_.llm.complete(std::move(request));
-  // What a provider refuses once (key, payment, model name) it refuses always; a recording's hole concerns one call.
-  if (!reply && model_.api != "replay" && reply.error().kind != ErrorKind::cancelled &&
-      reply.error().kind != ErrorKind::io) {
-    services_.refused_models.emplace(model_.name, reply.error());
-  }
   co_return reply;
 }
 

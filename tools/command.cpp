@@ -36,6 +36,7 @@ int exit_code_of(ErrorKind kind) {
       return exit_budget;
     case ErrorKind::io:
     case ErrorKind::timeout:
+    case ErrorKind::unreachable:
     case ErrorKind::internal:
       return exit_failed;
   }

@@ -182,7 +182,8 @@ TEST(Run, AnUnreachableServerFailsTheTrajectories) {
                                           "methods: [{name: single-shot, model: local}]\n");
   const Outcome outcome = run(folder.path(), {"run", config});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("1 reply did not arrive"));
+  EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1:9/v1/chat/completions"));
+  EXPECT_THAT(outcome.err, HasSubstr("given up after 6 attempts"));
 }
 
 TEST(Run, ALostJudgeIsReplacedAndWhatKillsItTwiceIsAMachineFault) {
