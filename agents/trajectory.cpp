@@ -53,6 +53,8 @@ transitions::TrajectoryRow Trajectory::row(const std::string& device) const {
   const json settings = {{"iterations", method_.iterations},
                          {"candidates", method_.candidates},
                          {"device", device},
+                         {"device_name", services_.evaluations.facts().device_name},
+                         {"settings_sha256", services_.evaluations.facts().settings_sha256},
                          {"api", model_.api},
                          {"model", model_.model},
                          {"temperature", or_null(model_.sampling.temperature)},

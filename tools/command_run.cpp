@@ -153,11 +153,15 @@ Result<void> harvest_file(const fs::path& file) {
 Result<long long> tokens_spent(const fs::path& file) {
   auto database = transitions::Database::open(file, transitions::Database::Mode::read_only);
   if (!database) return tl::unexpected(database.error());
-  long long tokens = 0;
-  for (const auto& trajectory : transitions::read_records(**database).trajectories) {
-    tokens += trajectory.prompt_tokens + trajectory.completion_tokens;
+  try {
+    long long tokens = 0;
+    for (const auto& trajectory : transitions::read_records(**database).trajectories) {
+      tokens += trajectory.prompt_tokens + trajectory.completion_tokens;
+    }
+    return tokens;
+  } catch (const std::exception& error) {
+    return tl::unexpected<Error>(transitions::database_error(file, error));
   }
-  return tokens;
 }
 
 int run(const Options& options) {

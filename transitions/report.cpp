@@ -374,7 +374,7 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
       all.push_back(read_records(**db));
       transitions.push_back(derive_transitions(**db, all.back()));
     } catch (const std::exception& error) {
-      return fail(ErrorKind::io, file.string() + ": " + error.what() + ".");
+      return tl::unexpected<Error>(database_error(file, error));
     }
   }
   json out;

@@ -199,6 +199,21 @@ TEST(Orchestrator, ChangingWhatTrajectoriesRanWithNamesTheKey) {
 
 TEST(Orchestrator, AddingTasksAndSeedsGoesOn) {
   TemporaryFolder folder;
+TEST(Orchestrator, AnotherDeviceModelIsRefusedForOldAndNewTrajectories) {
+  TemporaryFolder folder;
+  const fs::path file = folder.path() / "x.db";
+  const ExperimentConfig config = make_config({make_method("single-shot")});
+  run_once(file, config, {make_task("c")}, story, {}, 1L << 40, "NVIDIA H200");
+  for (const char* task : {"c", "b"}) {
+    const RunResult other = run_once(file, config, {make_task(task)}, story, {}, 1L << 40, "NVIDIA A100");
+    ASSERT_FALSE(other.summary->has_value());
+    EXPECT_EQ(other.summary->error().kind, ErrorKind::bad_input);
+    EXPECT_THAT(other.summary->error().message, HasSubstr("`device_name`"));
+    EXPECT_TRUE(other.asked.empty());
+  }
+  EXPECT_EQ(run_once(file, config, {make_task("c")}, story, {}, 1L << 40, "NVIDIA H200").ok().found_done, 1);
+}
+
   const fs::path file = folder.path() / "x.db";
   run_once(file, make_config({make_method("single-shot")}), {make_task("c")}, story);
   const RunResult more =
