@@ -16,7 +16,6 @@
 #include <set>
 
 #include "agents/config.h"
-#include "agents/design.h"
 #include "agents/method.h"
 #include "agents/orchestrator.h"
 #include "agents/text.h"
@@ -25,6 +24,7 @@
 #include "tools/display.h"
 #include "tools/judge.h"
 #include "transitions/database.h"
+#include "transitions/design.h"
 #include "transitions/harvest.h"
 #include "transitions/ids.h"
 #include "transitions/records.h"
@@ -78,7 +78,7 @@ int print_plan(const agents::ExperimentConfig& config, const std::vector<agents:
                        {"trajectories", trajectories},
                        {"calls", {{"least", one.least * trajectories}, {"most", one.most * trajectories}}}});
   }
-  const double detectable = agents::detectable_difference(static_cast<int>(planned_tasks.size()), 0.2);
+  const double detectable = transitions::detectable_difference(static_cast<int>(planned_tasks.size()), 0.2);
   json out = {{"event", "plan"},
               {"experiment", config.experiment},
               {"tasks", planned_tasks.size()},

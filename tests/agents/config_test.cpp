@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "agents/design.h"
 #include "agents/suggest.h"
 #include "fakes.h"
 
@@ -172,11 +171,6 @@ TEST(Suggestion, IsTheNearestWithinReason) {
   EXPECT_EQ(edit_distance("", "abc"), 3);
   EXPECT_EQ(suggestion("gelo", {"relu", "gelu"}), "; did you mean 'gelu'?");
   EXPECT_EQ(suggestion("zzzzzz", {"a", "b"}), "; valid: a, b");
-}
-
-TEST(Design, DetectsThePublishedDifference) {
-  EXPECT_NEAR(detectable_difference(176, 0.2), 0.094, 0.0005);
-  EXPECT_EQ(detectable_difference(5, 0.2), 1);
 }
 
 }  // namespace

@@ -360,8 +360,38 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   EXPECT_EQ(m["iterations_round"][4]["strict_rate"], 0.0);
   EXPECT_EQ(m["repair_bias"]["rescued"]["n"], 1);
   EXPECT_EQ(m["failure_classes"]["exe"]["tail"], 1.0);
-  EXPECT_EQ(m["time_to_rescue"]["by_iteration"][1]["rescued_share"], 1.0);
+  EXPECT_EQ(r["time_to_rescue"]["geak@m"]["by_iteration"][1]["rescued_share"], 1.0);
   EXPECT_THAT(print_report(r), HasSubstr("exe_fix 2"));
+}
+
+// INTERFACE of `report --json`: each key in its place, and null where nothing was computed, with a text that says so.
+TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
+  base();
+  attempt("cccc0", 0, "x = 1\n", true, true, {}, {});
+  ok(store_->close());
+  store_.reset();
+  const nlohmann::json r = report({file_, file_}).value();
+  for (const char* key : {"experiment", "devices", "methods", "explained_deviance", "barriers", "fast_p",
+                          "total_outcome", "time_to_rescue", "failure_classes", "flags", "flaky_rate",
+                          "detectable_difference", "categories", "portability"}) {
+    ASSERT_TRUE(r.contains(key)) << key;
+    if (r[key].is_null()) EXPECT_THAT(r["not_measured"].value(key, ""), HasSubstr("not measured")) << key;
+  }
+  const nlohmann::json& m = r["methods"][0];
+  for (const char* key : {"method", "model", "seeds", "tasks", "iterations", "repair_bias", "speedup_decay",
+                          "transitions", "fixes", "calls", "tokens", "usd"}) {
+    ASSERT_TRUE(m.contains(key)) << key;
+    if (m[key].is_null())
+      EXPECT_THAT(r["not_measured"].value(std::string("methods.") + key, ""), HasSubstr("not measured"));
+  }
+  for (const char* key : {"barriers", "fast_p", "total_outcome", "time_to_rescue"}) {
+    EXPECT_FALSE(m.contains(key)) << key;
+    EXPECT_TRUE(r[key].contains("geak@m")) << key;
+    EXPECT_TRUE(r[key].contains("geak@m#2")) << key;
+  }
+  EXPECT_EQ(m["key"], "geak@m");
+  EXPECT_EQ(r["barriers"]["geak@m"]["call"]["count"], 1);
+  EXPECT_THAT(print_report(r), HasSubstr("not measured: "));
 }
 
 TEST_F(StoreTest, CountsOfARoundAreItsAttemptsAndItsGeometricMeanIsOverLogs) {
