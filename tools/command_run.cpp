@@ -231,6 +231,11 @@ int run(const Options& options) {
   judge_options.suite = config->suite;
   judge_options.jobs = config->jobs;
   judge_options.target = config->target;
+  std::vector<fs::path> recordings;
+  for (const auto& model : config->models) {
+    if (!model.from.empty()) recordings.emplace_back(model.from);
+  }
+  judge_options.hide = folders_to_hide(file, recordings, *data, *evald);
 
   const Display::Mode mode = Display::mode_of(options.display);
   Display display(session.io, mode, options.json);
