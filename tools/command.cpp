@@ -82,7 +82,8 @@ Result<agents::Suite> load_suite(const std::string& name) {
     for (const char* later : {"kernelbench-x", "kernelbench", "tritonbench-t"}) {
       if (kind == later) return fail(ErrorKind::bad_input, "Suite '" + kind + ":DIR' is not supported yet.");
     }
-    return fail(ErrorKind::bad_input, "Unknown suite '" + name + "'" + agents::suggestion(name, {"anneal"}));
+    return fail(ErrorKind::bad_input,
+                "Unknown suite " + agents::in_quotes(name) + agents::suggestion(name, {"anneal"}));
   }
   const auto data = data_dir();
   if (!data) return tl::unexpected(data.error());
@@ -106,7 +107,7 @@ Result<std::string> resolve_device(const std::string& device) {
                         device.find_first_not_of("0123456789", 5) == std::string::npos;
   if (device != "cuda" && !numbered) {
     return fail(ErrorKind::bad_input,
-                "Unknown device '" + device + "'" + agents::suggestion(device, {"cpu", "cuda", "cuda:0"}));
+                "Unknown device " + agents::in_quotes(device) + agents::suggestion(device, {"cpu", "cuda", "cuda:0"}));
   }
   const int gpus = gpu_count();
   if (gpus == 0) {
@@ -129,3 +130,6 @@ Result<void> require_file(const fs::path& file) {
 }
 
 }  // namespace anneal::tools
+  if (fs::is_directory(file, error)) {
+    return fail(ErrorKind::bad_input, file.string() + ": is a folder, not an experiment's file.");
+  }

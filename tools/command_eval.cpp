@@ -183,7 +183,8 @@ Result<std::vector<std::string>> parse_stages(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
     if (std::find(all.begin(), all.end(), word) == all.end()) {
-      return fail(ErrorKind::bad_input, "--stages: unknown stage '" + word + "'" + agents::suggestion(word, all));
+      return fail(ErrorKind::bad_input,
+                  "--stages: unknown stage " + agents::in_quotes(word) + agents::suggestion(word, all));
     }
     // A stage needs those before it.
     if (stages.size() >= all.size() || word != all[stages.size()]) {
