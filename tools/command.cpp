@@ -52,6 +52,15 @@ int report_error(const Error& error) {
   return exit_code_of(error.kind);
 }
 
+void warn_of_sandbox(const evaluator::DeviceFacts& facts) {
+  if (facts.sandbox == "full") return;
+  const std::string lacks = facts.sandbox.empty() ? "unknown" : agents::clean_text(facts.sandbox, 200);
+  std::fprintf(stderr,
+               "anneal: WARNING: the sandbox is not full (%s): kernels can reach what this user can reach. Run as root "
+               "where namespaces are allowed; 'anneal doctor' says more.\n",
+               agents::first_line(lacks).c_str());
+}
+
 Result<fs::path> data_dir() {
   const std::string given = environment("ANNEAL_DATA_DIR");
   std::error_code error;
@@ -123,13 +132,21 @@ Result<std::string> resolve_device(const std::string& device) {
   return std::string("cuda:0");
 }
 
+Result<void> make_runs_folder(const fs::path& file) {
+  if (file.lexically_normal().parent_path() != "runs") return {};
+  std::error_code error;
+  fs::create_directories("runs", error);
+  if (error) return fail(ErrorKind::missing, "runs: cannot be made: " + error.message() + ".");
+  return {};
+}
+
 Result<void> require_file(const fs::path& file) {
   std::error_code error;
   if (fs::is_regular_file(file, error)) return {};
+  if (fs::is_directory(file, error)) {
+    return fail(ErrorKind::bad_input, file.string() + ": is a folder, not an experiment's file.");
+  }
   return fail(ErrorKind::bad_input, file.string() + ": there is no such file.");
 }
 
 }  // namespace anneal::tools
-  if (fs::is_directory(file, error)) {
-    return fail(ErrorKind::bad_input, file.string() + ": is a folder, not an experiment's file.");
-  }

@@ -121,11 +121,13 @@ TEST(Geak, AnApiErrorInOneSlotLetsTheOthersGoOnAndIsAskedAgainOnRequest) {
   down = false;
   const RunResult second = run_once(file, config, {make_task("a")}, script);
   EXPECT_EQ(second.ok().failed, 1);
+  EXPECT_EQ(second.ok().lost_replies, 1);
   EXPECT_TRUE(second.asked.empty());
   RunOptions retry;
   retry.retry_errors = true;
   const RunResult third = run_once(file, config, {make_task("a")}, script, retry);
   EXPECT_EQ(third.ok().done, 1);
+  EXPECT_EQ(third.ok().lost_replies, 0);
   EXPECT_EQ(third.asked.count("a|geak|generator|0|1|1"), 1u);
 }
 
@@ -197,8 +199,6 @@ TEST(Orchestrator, ChangingWhatTrajectoriesRanWithNamesTheKey) {
   EXPECT_THAT(more.summary->error().message, HasSubstr("iterations"));
 }
 
-TEST(Orchestrator, AddingTasksAndSeedsGoesOn) {
-  TemporaryFolder folder;
 TEST(Orchestrator, AnotherDeviceModelIsRefusedForOldAndNewTrajectories) {
   TemporaryFolder folder;
   const fs::path file = folder.path() / "x.db";
@@ -214,6 +214,8 @@ TEST(Orchestrator, AnotherDeviceModelIsRefusedForOldAndNewTrajectories) {
   EXPECT_EQ(run_once(file, config, {make_task("c")}, story, {}, 1L << 40, "NVIDIA H200").ok().found_done, 1);
 }
 
+TEST(Orchestrator, AddingTasksAndSeedsGoesOn) {
+  TemporaryFolder folder;
   const fs::path file = folder.path() / "x.db";
   run_once(file, make_config({make_method("single-shot")}), {make_task("c")}, story);
   const RunResult more =
