@@ -177,6 +177,7 @@ awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
     stored = std::move(**found);
     if (stored->reply_class != "api_error") break;
   }
+  asked_again_ = asked_again_ || sample > 0;
   const bool again = stored && stored->reply_class == "api_error" && services_.retry_errors;
   if (stored && !again) {
     if (stored->reply_class == "api_error") {
@@ -188,6 +189,12 @@ awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
   }
 
   auto reply = co_await complete(plan.role, plan.iteration, plan.slot, sample, plan.messages);
+  if (!reply && reply.error().kind == ErrorKind::bad_input && asked_again_) {
+    // Answered, but no attempt was made of it before the run ended, and since then an earlier reply came that was
+    // missing then. The stored answer stays with its prompt; this prompt is a call of its own.
+    ++sample;
+    reply = co_await complete(plan.role, plan.iteration, plan.slot, sample, plan.messages);
+  }
   if (!reply) co_return tl::unexpected(reply.error());
   const ParsedReply parsed = parse_reply(*reply, task_.id);
   Attempt attempt;

@@ -94,6 +94,7 @@ class Trajectory {
   int seed_;
   std::string id_;
   int lost_replies_ = 0;
+  bool asked_again_ = false;  // an api_error of it was asked for again: prompts behind it may differ from stored ones
   std::string last_api_error_;
 };
 
