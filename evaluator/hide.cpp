@@ -56,4 +56,11 @@ std::vector<fs::path> coverable(const std::vector<fs::path>& wanted, const std::
   return outermost;
 }
 
+bool lies_in(const fs::path& path, const std::vector<fs::path>& folders) {
+  const std::vector<fs::path> real = all_resolved(folders);
+  const fs::path where = resolved(path);
+  return !where.empty() &&
+         std::any_of(real.begin(), real.end(), [&where](const fs::path& folder) { return is_within(where, folder); });
+}
+
 }  // namespace anneal::evaluator

@@ -14,4 +14,7 @@ std::vector<std::filesystem::path> coverable(const std::vector<std::filesystem::
                                              const std::vector<std::filesystem::path>& whole,
                                              std::vector<std::filesystem::path>* open = nullptr);
 
+// Whether `path` is one of `folders` or lies below one.
+bool lies_in(const std::filesystem::path& path, const std::vector<std::filesystem::path>& folders);
+
 }  // namespace anneal::evaluator

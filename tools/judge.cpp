@@ -42,14 +42,14 @@ std::vector<fs::path> folders_to_hide(const fs::path& database, const std::vecto
   if (!database.empty()) {
     const fs::path folder = fs::absolute(database).parent_path();
     wanted.push_back(folder);
-    std::vector<fs::path> open;
-    evaluator::coverable({folder}, needed, whole, &open);
-    if (!open.empty()) {
-      std::fprintf(
-          stderr,
-          "anneal: WARNING: %s cannot be hidden from kernels: it holds what the judge needs. Keep the database "
-          "in a folder of its own, e.g. runs/.\n",
-          agents::clean_text(open.front().string(), 300).c_str());
+    // Beside what it is told to hide, the judge shows kernels nothing but the system's folders and its Python's.
+    std::vector<fs::path> shown = {"/usr", "/etc", "/dev", "/proc", "/sys"};
+    shown.insert(shown.end(), whole.begin(), whole.end());
+    if (evaluator::lies_in(folder, shown) && evaluator::coverable({folder}, needed, whole).empty()) {
+      std::fprintf(stderr,
+                   "anneal: WARNING: kernels can see %s, where the database lies: the system or the judge's Python is "
+                   "there. Keep it elsewhere, e.g. in runs/.\n",
+                   agents::clean_text(folder.string(), 300).c_str());
     }
   }
   return evaluator::coverable(wanted, needed, whole);

@@ -23,7 +23,7 @@ struct JudgeOptions {
 };
 
 // What is to be hidden from kernels: the folder of `database` (empty: none), `recordings`, and in the data folder the
-// recordings and the kernels of tests. Says on stderr when the database's folder has to stay open.
+// recordings and the kernels of tests. Says on stderr when the database's folder is one that kernels have to see.
 std::vector<std::filesystem::path> folders_to_hide(const std::filesystem::path& database,
                                                    const std::vector<std::filesystem::path>& recordings,
                                                    const std::filesystem::path& data,

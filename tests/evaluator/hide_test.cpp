@@ -50,6 +50,14 @@ TEST_F(Hide, ALinkIsWhereItLeads) {
   EXPECT_THAT(coverable({folder / "link/runs"}, {}, {}), ElementsAre(folder / "repo/runs"));
 }
 
+TEST_F(Hide, LiesInAFolderOrIsIt) {
+  fs::create_directory_symlink(folder / "venv/lib", folder / "link");
+  EXPECT_TRUE(lies_in(folder / "link/torch", {folder / "venv"}));
+  EXPECT_TRUE(lies_in(folder / "venv", {folder / "data", folder / "venv"}));
+  EXPECT_FALSE(lies_in(folder, {folder / "venv"}));
+  EXPECT_FALSE(lies_in(folder / "absent", {folder}));
+}
+
 TEST_F(Hide, AFolderInsideACoveredOneIsCoveredWithIt) {
   EXPECT_THAT(coverable({folder / "repo/runs/deep", folder / "repo/runs", folder / "repo/runs"}, {}, {}),
               ElementsAre(folder / "repo/runs"));

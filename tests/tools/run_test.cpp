@@ -324,7 +324,7 @@ TEST(Run, HidesTheDatabaseRecordingsAndTestKernelsFromCandidates) {
   for (const char* part : {"recordings", "tests/kernels"}) {
     EXPECT_THAT(arguments, HasSubstr("--hide\n" + fs::canonical(fs::path(ANNEAL_SOURCE_DIR) / part).string() + "\n"));
   }
-  // Beside the judge it cannot be hidden, which must not pass in silence.
+  // The judge's own folder must not be covered; one that kernels have to see must not be used in silence.
   folder.write("judge/evald.py", "");
   fs::copy_file(fs::path(ANNEAL_SOURCE_DIR) / "tests/tools/fake_evald.py", folder.path() / "judge/evald.py",
                 fs::copy_options::overwrite_existing);
@@ -333,8 +333,16 @@ TEST(Run, HidesTheDatabaseRecordingsAndTestKernelsFromCandidates) {
                            {{"ANNEAL_EVALD", (folder.path() / "judge/evald.py").string()},
                             {"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
   EXPECT_EQ(open.code, 0) << open.err;
-  EXPECT_THAT(open.err, HasSubstr("judge cannot be hidden from kernels"));
+  EXPECT_THAT(open.err, Not(HasSubstr("WARNING")));
   EXPECT_THAT(folder.read("arguments"), Not(HasSubstr("/judge\n")));
+  folder.write("python/bin/python3", "");
+  folder.write("python/lib/module.py", "");
+  const Outcome seen = run(folder.path(), {"run", config, "--db", "python/lib/x.db"},
+                           {{"ANNEAL_PYTHON", (folder.path() / "python/bin/python3").string()},
+                            {"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
+  EXPECT_EQ(seen.code, 0) << seen.err;
+  EXPECT_THAT(seen.err, HasSubstr("WARNING: kernels can see"));
+  EXPECT_THAT(folder.read("arguments"), Not(HasSubstr("python/lib")));
 }
 
 // ---- Databases that fail.
