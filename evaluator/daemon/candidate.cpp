@@ -27,6 +27,7 @@ void set_environment(const CandidateSettings& settings) {
       {"TRITON_CACHE_DIR", settings.sandbox.files.scratch + "/triton"},
       {"TORCH_EXTENSIONS_DIR", settings.sandbox.files.scratch + "/extensions"},
       {"CUDA_CACHE_PATH", settings.sandbox.files.scratch + "/cuda"},
+      {"USER", "candidate"},  // its uid has no name
       {"LANG", "C.UTF-8"}};
   py::object environment = py::module_::import("os").attr("environ");
   const char* libraries = std::getenv("LD_LIBRARY_PATH");
@@ -53,6 +54,7 @@ class CandidateProcess {
  private:
   json answer(const json& request, std::vector<UniqueFd>& descriptors) {
     const std::string op = request.at("op").get<std::string>();
+    if (op == "scan") return scan(request);
     if (op == "load") return load(request);
     if (op == "arena") return map_arena(request, descriptors);
     if (op == "run") return run(request);
@@ -61,6 +63,11 @@ class CandidateProcess {
     if (op == "time") return time(request);
     if (op == "outputs") return described(timed_);
     throw std::invalid_argument("unknown message " + op);
+  }
+
+  json scan(const json& request) {
+    const py::object screen = py::module_::import("anneal_eval.screen").attr("screen");
+    return json::parse(screen(request.at("path").get<std::string>()).cast<std::string>());
   }
 
   json load(const json& request) {
@@ -92,7 +99,7 @@ class CandidateProcess {
   json run(const json& request) {
     outputs_.clear();
     const py::list arguments = arguments_from(request);
-    return described(runner_.attr("call")(arguments));
+    return described(runner_.attr("call")(arguments, request.value("ghost", false)));
   }
 
   // `answered`: (outcome as JSON text, list of outputs), as Candidate.call returns it.

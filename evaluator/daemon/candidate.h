@@ -2,9 +2,12 @@
 // only; nothing it says is a verdict.
 //
 // Messages from the judge, each answered by one message (unless the candidate dies first):
+//   scan    {path}                         -> {class, message, detail, forbidden: [text], decoys: [name]}
+//           before load: nothing hostile has run, so the answer can be believed
 //   load    {path, entry}                  -> {class, message, detail}
 //   arena   {role: "inputs"|"outputs", bytes} + descriptor  -> {}
-//   run     {arguments: [layout | value]}  -> {class, message, detail, outputs: [described], kernels: {...}}
+//   run     {arguments: [layout | value], ghost}  -> {class, message, detail, outputs: [described], kernels: {...}}
+//           ghost: its Triton kernels are compiled and not launched
 //   collect {offsets: [bytes]}             -> {}        copies the outputs of the last run, contiguous
 //   warm    {arguments, calls, seconds}    -> {}        GPU only: calls, at most for so long
 //   time    {arguments}                    -> {event_ns, needs_sync, side_streams}     GPU only: one cold call

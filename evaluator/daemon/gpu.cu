@@ -184,9 +184,12 @@ DeviceProperties open_device(int device) {
     cudaGetLastError();
     clock_khz = 0;
   }
-  return {properties.name,           properties.major * 10 + properties.minor,
-          static_cast<std::size_t>(properties.l2CacheSize), properties.totalGlobalMem,
-          version,                   2.0 * clock_khz * 1e3 * bus_bits / 8};  // two transfers a clock
+  return {properties.name,
+          properties.major * 10 + properties.minor,
+          static_cast<std::size_t>(properties.l2CacheSize),
+          properties.totalGlobalMem,
+          version,
+          2.0 * clock_khz * 1e3 * bus_bits / 8};  // two transfers a clock
 }
 
 SharedBlock allocate_shared(int device, std::size_t bytes) {

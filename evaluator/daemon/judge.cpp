@@ -158,6 +158,7 @@ class Evaluation {
           exe();
           policy();
           if (order_.perf) perf();
+          if (verdict_.exe.strict_ok && verdict_.policy.ok) ghost();
         }
       }
     } catch (const CandidateLost& lost) {
@@ -166,7 +167,6 @@ class Evaluation {
       lose({"crashed", "the process sent something else than its result"});
     }
     verdict_.accepted = verdict_.call.ok && verdict_.exe.strict_ok && verdict_.policy.ok;
-    if (!verdict_.policy.ok) verdict_.flags.push_back("no_triton_kernel");
     verdict_.feedback = feedback_text(verdict_, detail_);
     return std::move(verdict_);
   }
@@ -233,6 +233,10 @@ class Evaluation {
                         settings.device >= 0,
                         user};
     candidate_ = std::make_unique<CandidateHandle>(*judge_.zygote_, settings);
+    if (!passed_scan(path)) {
+      verdict_.call.seconds = seconds_since(start);
+      return;
+    }
     const json loaded =
         candidate_->ask({{"op", "load"}, {"path", path}, {"entry", order_.task}}, judge_.settings_.call_seconds);
     if (passed_call(loaded)) {
@@ -246,6 +250,19 @@ class Evaluation {
       verdict_.call.ok = true;
       verdict_.call.failure_class = "ok";
     }
+  }
+
+  bool passed_scan(const std::string& path) {
+    json scanned;
+    try {
+      scanned = candidate_->ask({{"op", "scan"}, {"path", path}}, judge_.settings_.call_seconds);
+    } catch (const CandidateLost& lost) {  // the parser itself fell: nothing else has run
+      fail_call("syntax_error", "the code is nested too deeply to be parsed");
+      return false;
+    }
+    forbidden_ = scanned.at("forbidden").get<std::vector<std::string>>();
+    if (!scanned.at("decoys").empty()) verdict_.flags.push_back("decoy_kernel");
+    return passed_call(scanned);
   }
 
   bool passed_call(const json& reply) {
@@ -361,6 +378,7 @@ class Evaluation {
       note_kernels(reply);
       // The reference runs only now, after the candidate.
       std::vector<Expected> expected = task_->expect(set, device_text());
+      note_host_operators(reply, set, arguments, expected);
       const std::optional<std::vector<at::Tensor>> outputs = collect(reply, arguments, expected, verdict);
       if (outputs) {
         verdict = compare_all(*outputs, expected, set);
@@ -484,9 +502,9 @@ class Evaluation {
     return left.numel() == 0 || at::equal(left.view(at::kByte), right.view(at::kByte));
   }
 
-  json run_candidate_on(const std::vector<Argument>& arguments, double seconds) {
+  json run_candidate_on(const std::vector<Argument>& arguments, double seconds, bool as_ghost = false) {
     const json layouts = place(arguments);
-    json reply = candidate_->ask({{"op", "run"}, {"arguments", layouts}}, seconds);
+    json reply = candidate_->ask({{"op", "run"}, {"arguments", layouts}, {"ghost", as_ghost}}, seconds);
     if (reply.value("class", "") == "ok" && !reply.value("outputs", json()).is_array()) {
       throw CandidateLost{"crashed", "the process sent something else than its result"};
     }
@@ -532,6 +550,23 @@ class Evaluation {
     return judge_.settings_.device < 0 ? "cpu" : "cuda:" + std::to_string(judge_.settings_.device);
   }
 
+  // Operators that torch ran on a quarter or more of the largest tensor of the call. Sizes below 64 tell nothing.
+  void note_host_operators(const json& reply, const InputSet& set, const std::vector<Argument>& arguments,
+                           const std::vector<Expected>& expected) {
+    constexpr std::int64_t least = 64;
+    std::int64_t largest = 0;
+    for (const Argument& one : arguments) {
+      if (one.tensor) largest = std::max(largest, one.tensor->numel());
+    }
+    for (const Expected& one : expected) largest = std::max(largest, one.published.numel());
+    if (largest < least || !host_compute_.empty()) return;
+    for (const auto& [name, numel] : reply.at("kernels").at("host_operators").items()) {
+      const auto& allowed = rules_.host_operators;
+      if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
+      if (numel.get<std::int64_t>() >= largest / 4) host_compute_ = "aten." + name + " in case " + set.case_name;
+    }
+  }
+
   void note_kernels(const json& reply) {
     const json& facts = reply.at("kernels");
     const int launches = facts.value("launches", 0);
@@ -549,12 +584,51 @@ class Evaluation {
     if (verdict_.exe.cases.empty()) verdict_.kernel.launches = launches;
   }
 
+  // Is it a kernel, or torch computing in its place? Asked of kernels that are right.
   void policy() {
-    if (rules_.needs_triton && least_launches_.value_or(0) == 0 && verdict_.exe.failure_class != "not_run") {
-      const bool ran = std::any_of(verdict_.exe.cases.begin(), verdict_.exe.cases.end(),
+    const bool right = std::any_of(verdict_.exe.cases.begin(), verdict_.exe.cases.end(),
                                    [](const CaseVerdict& one) { return one.strict_ok; });
-      if (!ran) return;  // nothing right to refuse
-      verdict_.policy = {false, "not_a_kernel", "the entry launches no Triton kernel: torch computes in its place"};
+    if (!right || !verdict_.policy.ok || !rules_.needs_triton) return;
+    if (!forbidden_.empty()) {
+      refuse_policy("forbidden_api", forbidden_.front(), "forbidden_api");
+    } else if (least_launches_.value_or(0) == 0) {
+      refuse_policy("not_a_kernel", "the entry launches no Triton kernel: torch computes in its place",
+                    "no_triton_kernel");
+    } else if (!host_compute_.empty()) {
+      refuse_policy("not_a_kernel", "torch computes on whole tensors beside the kernel: " + host_compute_,
+                    "torch_compute");
+    }
+  }
+
+  void refuse_policy(const char* failure_class, const std::string& message, const char* flag) {
+    verdict_.policy = {false, failure_class, message};
+    if (std::find(verdict_.flags.begin(), verdict_.flags.end(), flag) == verdict_.flags.end()) {
+      verdict_.flags.push_back(flag);
+    }
+  }
+
+  // With its kernels left out, the answer must change: else they are decoys.
+  void ghost() {
+    if (!rules_.needs_triton || !first_outputs_) return;
+    const auto shared = checking();
+    const InputSet first = set_of(task_->case_names().front(), "standard");
+    bool same = true;
+    try {
+      const std::vector<Argument> arguments = task_->inputs(first, device_text());
+      const json reply = run_candidate_on(arguments, judge_.settings_.run_seconds, true);
+      if (reply.value("class", "") != "ok") return;
+      CaseVerdict unused;
+      const std::optional<std::vector<at::Tensor>> outputs = collect(reply, arguments, first_expected_, unused);
+      if (!outputs) return;
+      for (std::size_t i = 0; i < outputs->size(); ++i) same &= same_bytes((*outputs)[i], (*first_outputs_)[i]);
+    } catch (const CandidateLost&) {
+      return;  // it could not go on without its kernels
+    }
+    if (!same) return;
+    refuse_policy("not_a_kernel", "the answer is the same when its Triton kernels are not launched", "decoy_kernel");
+    if (!order_.policy_off) {
+      verdict_.perf = PerfVerdict();
+      verdict_.perf.reason = "the policy refuses the kernel";
     }
   }
 
@@ -797,6 +871,8 @@ class Evaluation {
   SuiteTask* task_ = nullptr;
   TaskRules rules_;
   std::string draw_, detail_, case_in_progress_;
+  std::vector<std::string> forbidden_;  // what the static screen found
+  std::string host_compute_;            // the first operator of torch that did a kernel's work
   Verdict verdict_;
   const std::string* stage_ = nullptr;  // the field of the stage in progress
   Clock::time_point exe_start_;

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -145,6 +146,8 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
     }
   }
   drop_capabilities();
+  // Only now: a change of user clears it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail_with("no_new_privs");
   if (abilities.landlock) confine_files(settings.files);
   filter_system_calls();

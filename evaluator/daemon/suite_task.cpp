@@ -27,6 +27,9 @@ TaskRules rules_from(const json& facts) {
   rules.error_growth = facts.value("error_growth", 4.0);
   rules.needs_triton = facts.value("policy", "triton") == "triton";
   rules.needs_integer_dot = facts.value("integrity", "") == "w8a8";
+  if (facts.contains("host_operators") && !facts["host_operators"].is_null()) {
+    rules.host_operators = facts["host_operators"].get<std::vector<std::string>>();
+  }
   if (facts.contains("in_place") && !facts["in_place"].is_null()) {
     rules.in_place = facts["in_place"].get<std::vector<std::string>>();
   }

@@ -30,7 +30,8 @@ struct TaskRules {
   double error_growth = 4;
   bool needs_triton = true;
   bool needs_integer_dot = false;
-  std::vector<std::string> in_place;  // arguments that the reference changes
+  std::vector<std::string> host_operators;  // of torch (aten names) that a kernel may use on whole tensors
+  std::vector<std::string> in_place;        // arguments that the reference changes
 };
 
 // Of the reference's semantics; nullopt where there is no honest count.

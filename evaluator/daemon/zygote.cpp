@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 #include "evaluator/daemon/candidate.h"
@@ -40,10 +41,36 @@ SandboxSettings sandbox_from_json(const json& object) {
           object.at("user").get<unsigned>()};
 }
 
-// PID 1 of the candidate's namespaces: builds the mounts, forks the candidate, and ends as it ended. (Python as PID 1
-// would ignore signals that it has no handler for, and leave zombies.)
+// Ends every process below this one, those that left their parents too: the init is their reaper.
+void end_descendants() {
+  const std::string children = "/proc/self/task/" + std::to_string(::gettid()) + "/children";
+  for (;;) {
+    std::ifstream list(children);
+    for (pid_t pid; list >> pid;) ::kill(pid, SIGKILL);
+    pid_t ended;
+    while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (ended < 0 && errno == ECHILD) return;
+    ::usleep(1000);
+  }
+}
+
+// The signal that ends an init. As PID 1 of a namespace it takes all with it when it is killed; without one it must be
+// asked, so that it can end what the candidate started.
+int ending_signal(const SandboxAbilities& abilities) {
+  return (abilities.namespaces & CLONE_NEWPID) != 0 ? SIGKILL : SIGTERM;
+}
+
+// The parent of the candidate, PID 1 where there are namespaces: builds the mounts, forks the candidate, and ends as it
+// ended. (Python as PID 1 would ignore signals that it has no handler for, and leave zombies.)
 [[noreturn]] void run_init(const CandidateSettings& settings, const SandboxAbilities& abilities, int candidate_socket) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t awaited, before;
+  ::sigemptyset(&awaited);
+  ::sigaddset(&awaited, SIGCHLD);
+  ::sigaddset(&awaited, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &awaited, &before);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_PDEATHSIG, ending_signal(abilities));
   ::setsid();
   try {
     isolate(settings.sandbox, abilities);
@@ -55,15 +82,24 @@ SandboxSettings sandbox_from_json(const json& object) {
   const pid_t candidate = ::fork();
   if (candidate == 0) {
     PyOS_AfterFork_Child();
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
     run_candidate(settings, abilities, candidate_socket);
   }
   ::close_range(3, ~0u, 0);  // the candidate's socket above all: its end must show as a closed channel
   for (;;) {
+    int signal = 0;
+    if (::sigwait(&awaited, &signal) != 0) continue;
+    if (signal == SIGTERM) {
+      end_descendants();
+      ::_exit(128 + SIGKILL);
+    }
     int status = 0;
-    const pid_t ended = ::waitpid(-1, &status, 0);
-    if (ended < 0 && errno != EINTR) ::_exit(1);
-    if (ended == candidate) ::_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+    for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (ended != candidate) continue;
+      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      end_descendants();
+      ::_exit(code);
+    }
   }
 }
 
@@ -184,7 +220,7 @@ Spawned ZygoteClient::spawn(const CandidateSettings& settings) {
 std::optional<int> ZygoteClient::kill_and_reap(Spawned& spawned) {
   // Tearing down hundreds of forked processes takes tens of seconds on a busy machine.
   constexpr int most_seconds_to_die = 60;
-  ::syscall(SYS_pidfd_send_signal, spawned.init.get(), SIGKILL, nullptr, 0);
+  ::syscall(SYS_pidfd_send_signal, spawned.init.get(), ending_signal(abilities_), nullptr, 0);
   pollfd ended{spawned.init.get(), POLLIN, 0};
   int count;
   do {

@@ -32,7 +32,7 @@ class ZygoteClient {
   // Throws std::runtime_error when the zygote is gone or could not fork. Thread-safe.
   Spawned spawn(const CandidateSettings& settings);
 
-  // SIGKILL to the whole candidate, and its exit status: the code, or 128 + the signal that ended it; nullopt when it
+  // Ends the whole candidate, and says its exit status: the code, or 128 + the signal that ended it; nullopt when it
   // would not die within a minute (a process stuck in the driver), which must end the use of that device.
   std::optional<int> kill_and_reap(Spawned& spawned);
 

@@ -1,5 +1,6 @@
 """Loads and calls one candidate, in its own process. Says what went wrong in the words of the verdict classes."""
 
+import contextlib
 import importlib.util
 import json
 import linecache
@@ -12,6 +13,7 @@ import triton
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from anneal_eval import interpret
+from anneal_eval.host_operators import HostOperators
 
 _INTEGER_DOT = re.compile(r"tt\.dot .*xi8> \* tensor<[^>]*xi8>")
 MESSAGE_CHARS = 500
@@ -23,18 +25,22 @@ class Candidate:
         """device: "cpu" or "cuda". capability: what the interpreter's compile step compiles for."""
         self.path, self.entry, self.on_cpu = path, entry, device == "cpu"
         self.module = self.function = None
-        self.launches = []
+        self.launches = []  # (kernel name, compiled kernel)
+        self.host = HostOperators()
+        self.ghost = False  # kernels are compiled and not launched
         if self.on_cpu:
             interpret.install(capability)
-            self.launches = interpret.launches
-        else:
-            self._record_launches()
+        self._record_launches()
 
     def _record_launches(self):
-        compiled_run, launches = triton.runtime.jit.JITFunction.run, self.launches
+        launch, launches = triton.runtime.jit.JITFunction.run, self.launches
 
         def run(function, *args, grid, warmup, **kwargs):
-            kernel = compiled_run(function, *args, grid=grid, warmup=warmup, **kwargs)
+            paused, self.host.paused = self.host.paused, True
+            try:
+                kernel = launch(function, *args, grid=grid, warmup=warmup or self.ghost, **kwargs)
+            finally:
+                self.host.paused = paused
             if not warmup and len(launches) < 10_000:
                 launches.append((function.fn.__name__, kernel))
             return kernel
@@ -56,11 +62,16 @@ class Candidate:
         except BaseException as error:  # SystemExit too: a candidate that leaves at import has failed
             return self._failure(error, "import_error")
 
-    def call(self, arguments):
-        """Calls the entry. Returns (outcome as JSON text, list of outputs)."""
+    def call(self, arguments, ghost=False):
+        """Calls the entry, with its kernels left out when `ghost`. Returns (outcome as JSON text, list of outputs).
+
+        Fresh memory holds NaN (the largest number, for integers), so that what nobody writes shows.
+        """
         self.launches.clear()
+        self.host.largest.clear()
+        self.ghost = ghost
         try:
-            with torch.no_grad():
+            with torch.no_grad(), _filled_memory(), self.host:
                 outputs = self.function(*arguments)
             if not self.on_cpu:
                 torch.cuda.synchronize()
@@ -84,7 +95,8 @@ class Candidate:
                     "name": name, "registers": getattr(kernel, "n_regs", None), "spills": getattr(kernel, "n_spills", None),
                     "shared_bytes": kernel.metadata.shared, "integer_dot": bool(_INTEGER_DOT.search(kernel.asm["ttir"])),
                 }
-        return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32]})
+        return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32],
+                           "host_operators": dict(list(self.host.largest.items())[:64])})
 
     def _failure(self, error, default):
         return _outcome(self._class_of(error, default), _first_line(error), self._detail(error))
@@ -141,6 +153,21 @@ class Candidate:
             lines.append(f"caused by {type(cause).__name__}: {cause}")
             cause = cause.__cause__
         return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
+
+
+@contextlib.contextmanager
+def _filled_memory():
+    """torch.empty and its kin fill what they allocate; they do so only beside deterministic algorithms.
+
+    (torch.use_deterministic_algorithms would import torch's compiler to tell it so.)
+    """
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        yield
+    finally:
+        torch._C._set_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _outcome(failure_class, message, detail):

@@ -47,7 +47,6 @@ class _TargetOnlyDriver:
     get_device_interface = get_empty_cache_for_benchmark = get_benchmarker
 
 
-launches = []  # (kernel name, compiled kernel) of every launch
 _interpreted = {}
 
 
@@ -107,7 +106,6 @@ def install(capability):
             for operation in ("tt.extern_elementwise", "tt.elementwise_inline_asm"):
                 if operation in kernel.asm["ttir"]:
                     raise UnsupportedOnCpu(f"{self.fn.__name__} uses {operation}, which Triton's interpreter lacks")
-            launches.append((self.fn.__name__, kernel))
             _interpret(self, args, kwargs, grid)
         return kernel
 
