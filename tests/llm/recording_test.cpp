@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include "async/sha256.h"
 #include "tests/temporary_folder.h"
 
