@@ -7,6 +7,7 @@
 
 #include "agents/method.h"
 #include "agents/suggest.h"
+#include "agents/text.h"
 #include "agents/yaml.h"
 
 namespace anneal::agents {
@@ -40,7 +41,7 @@ auto number(double lowest, double highest) {
 
 Result<void> require(const YamlValue& map, const char* key, const std::string& what) {
   if (map.find(key) != nullptr) return {};
-  return fail(ErrorKind::bad_input, map.place + ": " + what + " lacks the key '" + key + "'.");
+  return fail(ErrorKind::bad_input, map.place + ": " + what + " lacks the key " + in_quotes(key) + ".");
 }
 
 bool is_file_name(const std::string& name) {
@@ -68,7 +69,7 @@ Result<llm::Sampling> read_sampling(const YamlValue& value) {
 }
 
 Result<llm::ModelConfig> read_model(const std::string& name, const YamlValue& value, const fs::path& folder) {
-  const std::string what = "model '" + name + "'";
+  const std::string what = "model " + in_quotes(name);
   if (auto ok = yaml_keys(value, what,
                           {"api", "base_url", "model", "key_env", "from", "sampling", "limits", "allow_plain_http"});
       !ok) {
@@ -83,11 +84,11 @@ Result<llm::ModelConfig> read_model(const std::string& name, const YamlValue& va
   model.api = *api_name;
   const std::vector<std::string> later = {"anthropic", "gemini", "ollama"};
   if (std::find(later.begin(), later.end(), model.api) != later.end()) {
-    return not_yet(api.place,
-                   "api '" + model.api + "' (" + what + "; use api: openai with an OpenAI-compatible base_url)");
+    return not_yet(api.place, "api " + in_quotes(model.api) + " (" + what +
+                                  "; use api: openai with an OpenAI-compatible base_url)");
   }
   if (model.api != "openai" && model.api != "replay") {
-    return fail(ErrorKind::bad_input, api.place + ": unknown api '" + model.api + "' of " + what +
+    return fail(ErrorKind::bad_input, api.place + ": unknown api " + in_quotes(model.api) + " of " + what +
                                           suggestion(model.api, {"openai", "replay"}));
   }
   for (auto [key, out] : {std::pair<const char*, std::string*>{"base_url", &model.base_url},
@@ -108,7 +109,8 @@ Result<llm::ModelConfig> read_model(const std::string& name, const YamlValue& va
   for (const char* key : {"base_url", "key_env", "from"}) {
     const YamlValue* given = value.find(key);
     if (given == nullptr || replay == (std::string_view(key) == "from")) continue;
-    return fail(ErrorKind::bad_input, given->place + ": '" + key + "' has no meaning for api: " + model.api + ".");
+    return fail(ErrorKind::bad_input,
+                given->place + ": " + in_quotes(key) + " has no meaning for api: " + model.api + ".");
   }
   if (!replay && !model.base_url.starts_with("https://") && !model.base_url.starts_with("http://")) {
     return fail(ErrorKind::bad_input,
@@ -155,21 +157,21 @@ Result<MethodConfig> read_method(const YamlValue& value, const ExperimentConfig&
     const std::vector<std::string> later = {"best-of-n", "kernelagent", "autotriton", "kevin", "openevolve"};
     const std::string& place = value.find("name")->place;
     if (std::find(later.begin(), later.end(), method.name) != later.end()) {
-      return not_yet(place, "method '" + method.name + "'");
+      return not_yet(place, "method " + in_quotes(method.name));
     }
     return fail(ErrorKind::bad_input,
-                place + ": unknown method '" + method.name + "'" + suggestion(method.name, method_names()));
+                place + ": unknown method " + in_quotes(method.name) + suggestion(method.name, method_names()));
   }
   method.iterations = known->default_iterations;
   method.candidates = known->default_candidates;
-  if (auto ok = require(value, "model", "method '" + method.name + "'"); !ok) return tl::unexpected(ok.error());
+  if (auto ok = require(value, "model", "method " + in_quotes(method.name)); !ok) return tl::unexpected(ok.error());
   const auto model = yaml_string(*value.find("model"), "model");
   if (!model) return tl::unexpected(model.error());
   method.model = *model;
   if (config.find_model(method.model) == nullptr) {
     std::vector<std::string> names;
     for (const auto& one : config.models) names.push_back(one.name);
-    return fail(ErrorKind::bad_input, value.find("model")->place + ": unknown model '" + method.model + "'" +
+    return fail(ErrorKind::bad_input, value.find("model")->place + ": unknown model " + in_quotes(method.model) +
                                           suggestion(method.model, names));
   }
   if (auto ok = optional_key(value, "seeds", method.seeds, integer(1, 1000)); !ok) return tl::unexpected(ok.error());
@@ -178,7 +180,7 @@ Result<MethodConfig> read_method(const YamlValue& value, const ExperimentConfig&
     const YamlValue* given = value.find(key);
     if (given == nullptr) continue;
     if (!known->iterative) {
-      return fail(ErrorKind::bad_input, given->place + ": method '" + method.name + "' has no '" + key + "'.");
+      return fail(ErrorKind::bad_input, given->place + ": method " + in_quotes(method.name) + " has no '" + key + "'.");
     }
     if (auto ok = optional_key(value, key, *out, integer(1, 100)); !ok) return tl::unexpected(ok.error());
   }
@@ -194,7 +196,7 @@ Result<std::string> read_device(const YamlValue& value) {
                         device.find_first_not_of("0123456789", 5) == std::string::npos;
   if (device == "cpu" || device == "cuda" || numbered) return device;
   return fail(ErrorKind::bad_input,
-              value.place + ": unknown device '" + device + "'" + suggestion(device, {"cpu", "cuda", "cuda:0"}));
+              value.place + ": unknown device " + in_quotes(device) + suggestion(device, {"cpu", "cuda", "cuda:0"}));
 }
 
 template <class T>
@@ -274,7 +276,8 @@ Result<void> read_primary(const YamlValue& value, ExperimentConfig& config) {
     const auto word = yaml_string(*given, key);
     if (!word) return tl::unexpected(word.error());
     if (std::find(valid->begin(), valid->end(), *word) == valid->end()) {
-      return fail(ErrorKind::bad_input, given->place + ": unknown '" + key + "' " + *word + suggestion(*word, *valid));
+      return fail(ErrorKind::bad_input,
+                  given->place + ": unknown " + in_quotes(key) + " " + in_quotes(*word) + suggestion(*word, *valid));
     }
   }
   if (const YamlValue* compare = value.find("compare")) {
@@ -285,8 +288,8 @@ Result<void> read_primary(const YamlValue& value, ExperimentConfig& config) {
     for (const std::string& name : *names) {
       const std::string method = name.substr(0, name.find('@'));
       if (std::find(ours.begin(), ours.end(), method) != ours.end()) continue;
-      return fail(ErrorKind::bad_input, compare->place + ": 'compare' names '" + name +
-                                            "', which is no method of this experiment" + suggestion(method, ours));
+      return fail(ErrorKind::bad_input, compare->place + ": 'compare' names " + in_quotes(name) +
+                                            ", which is no method of this experiment" + suggestion(method, ours));
     }
   }
   if (const YamlValue* budget = value.find("budget")) {
@@ -320,6 +323,11 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
   config.config_text = buffer.str();
   auto root = parse_yaml(config.config_text, file.string());
   if (!root) return tl::unexpected(root.error());
+  if (root->kind == YamlValue::Kind::null) {
+    return fail(ErrorKind::bad_input, root->place +
+                                          ": the configuration is empty; it needs experiment, models and "
+                                          "methods, as in configs/quickstart.yaml.");
+  }
   for (const std::string& assignment : overrides) {
     if (auto ok = set_yaml(*root, assignment); !ok) return tl::unexpected(ok.error());
   }
@@ -346,7 +354,7 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
       return not_yet(place, "suite '" + kind + ":DIR'");
     }
     return fail(ErrorKind::bad_input,
-                place + ": unknown suite '" + config.suite + "'" +
+                place + ": unknown suite " + in_quotes(config.suite) +
                     suggestion(kind, {"anneal", "kernelbench-x", "kernelbench", "tritonbench-t"}));
   }
   if (const YamlValue* tasks = root->find("tasks")) {
@@ -361,7 +369,7 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
   if (!config.target.starts_with("sm_") || config.target.size() < 5 ||
       config.target.find_first_not_of("0123456789", 3) != std::string::npos) {
     return fail(ErrorKind::bad_input,
-                root->find("target")->place + ": 'target' must be like sm_80, not '" + config.target + "'.");
+                root->find("target")->place + ": 'target' must be like sm_80, not " + in_quotes(config.target) + ".");
   }
   if (auto ok = optional_key(*root, "jobs", config.jobs, integer(0, 1024)); !ok) return tl::unexpected(ok.error());
   if (auto ok = optional_key(*root, "judge_refused", config.judge_refused, yaml_bool); !ok)
@@ -373,7 +381,7 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
       if (one == "compile") return not_yet(baseline->place, "baseline 'compile'");
       if (one != "eager") {
         return fail(ErrorKind::bad_input,
-                    baseline->place + ": unknown baseline '" + one + "'" + suggestion(one, {"eager"}));
+                    baseline->place + ": unknown baseline " + in_quotes(one) + suggestion(one, {"eager"}));
       }
     }
   }
@@ -397,8 +405,8 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
     auto method = read_method(entry, config);
     if (!method) return tl::unexpected(method.error());
     if (!seen.emplace(method->name, method->model).second) {
-      return fail(ErrorKind::bad_input, entry.place + ": method '" + method->name + "' with model '" + method->model +
-                                            "' is given twice; use seeds to repeat it.");
+      return fail(ErrorKind::bad_input, entry.place + ": method " + in_quotes(method->name) + " with model " +
+                                            in_quotes(method->model) + " is given twice; use seeds to repeat it.");
     }
     config.methods.push_back(std::move(*method));
   }
@@ -424,13 +432,13 @@ Result<std::vector<Task>> select_tasks(const ExperimentConfig& config, const Sui
   };
   for (size_t i = 0; i < config.names.size(); ++i) {
     if (suite.find(config.names[i]) != nullptr) continue;
-    return fail(ErrorKind::bad_input, place(config.name_places, i) + ": unknown task '" + config.names[i] + "'" +
+    return fail(ErrorKind::bad_input, place(config.name_places, i) + ": unknown task " + in_quotes(config.names[i]) +
                                           suggestion(config.names[i], ids));
   }
   for (size_t i = 0; i < config.categories.size(); ++i) {
     if (categories.contains(config.categories[i])) continue;
     return fail(ErrorKind::bad_input,
-                place(config.category_places, i) + ": unknown category '" + config.categories[i] + "'" +
+                place(config.category_places, i) + ": unknown category " + in_quotes(config.categories[i]) +
                     suggestion(config.categories[i], std::vector<std::string>(categories.begin(), categories.end())));
   }
   const auto listed = [](const std::vector<std::string>& list, const std::string& word) {

@@ -30,7 +30,14 @@ Evaluations::Evaluations(transitions::Store& store, evaluator::Judge& judge, std
 
 awaitable<Result<EvaluationRow>> Evaluations::judge(Task task, std::string code, std::string normalised,
                                                     std::string id) {
-  auto stored = co_await store_.find_evaluation_of(normalised, task.id, device_, judge_.facts().settings_sha256);
+  transitions::EvaluationKey key;
+  key.normalised_sha256 = normalised;
+  key.task = task.id;
+  key.task_sha256 = task.file_sha256;
+  key.device = device_;
+  key.settings_sha256 = judge_.facts().settings_sha256;
+  key.policy_off = policy_off_;
+  auto stored = co_await store_.find_evaluation_of(std::move(key));
   if (!stored) co_return tl::unexpected(stored.error());
   if (*stored) {
     ++found_;
@@ -48,6 +55,8 @@ awaitable<Result<EvaluationRow>> Evaluations::judge(Task task, std::string code,
   row.device = device_;
   row.normalised_sha256 = normalised;
   row.verdict = std::move(*verdict);
+  row.task_sha256 = task.file_sha256;
+  row.policy_off = policy_off_;
   auto put = co_await store_.put_evaluation(row);
   if (!put) co_return tl::unexpected(put.error());
   co_return row;
@@ -56,7 +65,8 @@ awaitable<Result<EvaluationRow>> Evaluations::judge(Task task, std::string code,
 awaitable<Result<EvaluationRow>> Evaluations::evaluate(Task task, std::string code) {
   const std::string normalised = transitions::normalised_sha256(code);
   const std::string id =
-      transitions::make_id({"evaluation", task.id, device_, judge_.facts().settings_sha256, normalised});
+      transitions::make_id({"evaluation", task.id, task.file_sha256, device_, judge_.facts().settings_sha256,
+                            policy_off_ ? "policy off" : "policy on", normalised});
   const auto executor = co_await asio::this_coro::executor;
   for (;;) {
     const auto at = in_flight_.find(id);

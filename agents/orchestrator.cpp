@@ -80,6 +80,7 @@ awaitable<void> run_one(std::shared_ptr<Run> run, std::shared_ptr<Trajectory> tr
   }
   services.progress.on_event(event_of("trajectory_started", *trajectory));
   auto result = co_await run_method(find_method(trajectory->method().name), trajectory);
+  run->summary.lost_replies += trajectory->lost_replies();
   if (!result && result.error().kind == ErrorKind::cancelled) {
     throw boost::system::system_error(asio::error::operation_aborted);
   }
@@ -195,7 +196,6 @@ Services make_services(const Engine& engine, Evaluations& evaluations, Progress&
                     .tokens_before = options.tokens_before,
                     .end_at = std::nullopt,
                     .budget_spent = false,
-                    .refused_models = {},
                     .store_error = std::nullopt};
   if (config.budget.hours) {
     const std::chrono::duration<double> time(*config.budget.hours * 3600);

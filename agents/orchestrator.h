@@ -45,6 +45,7 @@ struct RunSummary {
   int done = 0;        // by this one
   int failed = 0;
   long long attempts = 0, judged = 0, verdicts_found = 0;
+  long long lost_replies = 0;         // api_error attempts of the trajectories that this run went through
   std::vector<std::string> failures;  // one line each: the trajectory and why
   bool budget_spent = false;
 };

@@ -24,6 +24,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& va
   const std::string* best = nullptr;
   int best_distance = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   for (const std::string& name : valid) {
+    if (word.size() > 2 * name.size() + 10) continue;  // no typing error; it may be a whole file
     const int distance = edit_distance(word, name);
     if (distance < best_distance) {
       best = &name;

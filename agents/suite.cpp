@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "agents/suggest.h"
+#include "agents/text.h"
 #include "agents/yaml.h"
 #include "async/sha256.h"
 
@@ -103,8 +104,8 @@ Result<void> one_of(const YamlValue& yaml, const char* key, const std::vector<st
                     const std::vector<std::string>& valid) {
   for (const std::string& word : words) {
     if (std::find(valid.begin(), valid.end(), word) != valid.end()) continue;
-    return fail(ErrorKind::bad_input,
-                yaml.find(key)->place + ": unknown value '" + word + "' of '" + key + "'" + suggestion(word, valid));
+    return fail(ErrorKind::bad_input, yaml.find(key)->place + ": unknown value " + in_quotes(word) + " of '" + key +
+                                          "'" + suggestion(word, valid));
   }
   return {};
 }
@@ -146,8 +147,8 @@ Result<std::vector<Task>> read_task_file(const fs::path& path) {
 
   const std::string folder = path.parent_path().filename().string();
   if (*category != folder) {
-    return fail(ErrorKind::bad_input, yaml->find("category")->place + ": category '" + *category +
-                                          "' is not the folder's name '" + folder + "'.");
+    return fail(ErrorKind::bad_input, yaml->find("category")->place + ": category " + in_quotes(*category) +
+                                          " is not the folder's name '" + folder + "'.");
   }
   if (auto ok = one_of(*yaml, "precisions", *precisions, known_precisions); !ok) return tl::unexpected(ok.error());
   if (auto ok = one_of(*yaml, "extra_precisions", extras, known_precisions); !ok) return tl::unexpected(ok.error());

@@ -1,5 +1,7 @@
 #include "agents/text.h"
 
+#include <algorithm>
+
 namespace anneal::agents {
 namespace {
 
@@ -58,6 +60,22 @@ std::string clean_text(std::string_view text, size_t cap) {
     clean += piece;
   }
   return clean;
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr size_t longest = 120;
+  // Cleaning all of a large file would be slow, and no more than its head can be shown.
+  std::string shown = clean_text(text.substr(0, 4 * longest), 4 * longest);
+  for (char& c : shown) {
+    if (c == '\n' || c == '\t') c = ' ';
+  }
+  if (shown.size() > longest || text.size() > 4 * longest) {
+    size_t end = std::min(shown.size(), longest);
+    while (end > 0 && end < shown.size() && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;
+    shown.resize(end);
+    return "'" + shown + "...' (" + std::to_string(text.size()) + " bytes)";
+  }
+  return "'" + shown + "'";
 }
 
 std::string trim(std::string_view text) {

@@ -10,6 +10,10 @@ namespace anneal::agents {
 // are no UTF-8 become U+FFFD. Longer than `cap` bytes: cut at a character, with a note of how much was left out.
 std::string clean_text(std::string_view text, size_t cap);
 
+// `text` as an error quotes it, in single quotes: one line, no control characters, at most about 120 bytes. Input may
+// be a binary file.
+std::string in_quotes(std::string_view text);
+
 // Without leading and trailing white space.
 std::string trim(std::string_view text);
 

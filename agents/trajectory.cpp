@@ -53,6 +53,8 @@ transitions::TrajectoryRow Trajectory::row(const std::string& device) const {
   const json settings = {{"iterations", method_.iterations},
                          {"candidates", method_.candidates},
                          {"device", device},
+                         {"device_name", services_.evaluations.facts().device_name},
+                         {"settings_sha256", services_.evaluations.facts().settings_sha256},
                          {"api", model_.api},
                          {"model", model_.model},
                          {"temperature", or_null(model_.sampling.temperature)},
@@ -91,9 +93,6 @@ Result<std::vector<llm::Message>> Trajectory::prompt(const std::string& name, js
 
 awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iteration, int slot, int sample,
                                                    std::vector<llm::Message> messages) {
-  if (const auto refused = services_.refused_models.find(model_.name); refused != services_.refused_models.end()) {
-    co_return tl::unexpected(refused->second);
-  }
   const auto& counters = services_.llm.counters();
   const long long tokens = services_.tokens_before + counters.prompt_tokens + counters.completion_tokens;
   if (services_.budget.tokens && tokens >= *services_.budget.tokens) {
@@ -121,11 +120,6 @@ awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iterati
   // Seeds of one experiment must not be the same draw.
   if (request.sampling.seed) *request.sampling.seed += seed_;
   auto reply = co_await services_.llm.complete(std::move(request));
-  // What a provider refuses once (key, payment, model name) it refuses always; a recording's hole concerns one call.
-  if (!reply && model_.api != "replay" && reply.error().kind != ErrorKind::cancelled &&
-      reply.error().kind != ErrorKind::io) {
-    services_.refused_models.emplace(model_.name, reply.error());
-  }
   co_return reply;
 }
 
@@ -183,6 +177,7 @@ awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
     stored = std::move(**found);
     if (stored->reply_class != "api_error") break;
   }
+  asked_again_ = asked_again_ || sample > 0;
   const bool again = stored && stored->reply_class == "api_error" && services_.retry_errors;
   if (stored && !again) {
     if (stored->reply_class == "api_error") {
@@ -194,6 +189,12 @@ awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
   }
 
   auto reply = co_await complete(plan.role, plan.iteration, plan.slot, sample, plan.messages);
+  if (!reply && reply.error().kind == ErrorKind::bad_input && asked_again_) {
+    // Answered, but no attempt was made of it before the run ended, and since then an earlier reply came that was
+    // missing then. The stored answer stays with its prompt; this prompt is a call of its own.
+    ++sample;
+    reply = co_await complete(plan.role, plan.iteration, plan.slot, sample, plan.messages);
+  }
   if (!reply) co_return tl::unexpected(reply.error());
   const ParsedReply parsed = parse_reply(*reply, task_.id);
   Attempt attempt;

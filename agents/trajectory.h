@@ -3,7 +3,6 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -33,8 +32,7 @@ struct Services {
   long long tokens_before = 0;                                  // spent by earlier runs
   std::optional<std::chrono::steady_clock::time_point> end_at;  // budget.hours
   bool budget_spent = false;
-  std::map<std::string, Error> refused_models;  // a provider that refused the key is not asked again
-  std::optional<Error> store_error;             // the store failed: nothing can go on
+  std::optional<Error> store_error;  // the store failed: nothing can go on
 };
 
 // One attempt with its verdict.
@@ -96,6 +94,7 @@ class Trajectory {
   int seed_;
   std::string id_;
   int lost_replies_ = 0;
+  bool asked_again_ = false;  // an api_error of it was asked for again: prompts behind it may differ from stored ones
   std::string last_api_error_;
 };
 

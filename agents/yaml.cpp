@@ -8,12 +8,32 @@
 #include <optional>
 
 #include "agents/suggest.h"
+#include "agents/text.h"
 
 namespace anneal::agents {
 namespace {
 
 std::string place_of(const std::string& file, const YAML::Mark& mark, int line_offset) {
-  return file + ":" + std::to_string(mark.line + 1 + line_offset) + ":" + std::to_string(mark.column + 1);
+  // An empty document has no mark.
+  return file + ":" + std::to_string(std::max(mark.line, 0) + 1 + line_offset) + ":" +
+         std::to_string(std::max(mark.column, 0) + 1);
+}
+
+// The first line, up to `last`, that is indented with a tab: yaml-cpp stops somewhere behind it and says something
+// else.
+std::optional<int> tab_indented_line(const std::string& text, int last) {
+  size_t begin = 0;
+  for (int line = 0; line <= last && begin < text.size(); ++line) {
+    const size_t indent = text.find_first_not_of(' ', begin);
+    if (indent != std::string::npos && text[indent] == '\t') {
+      const size_t word = text.find_first_not_of(" \t\r", indent);
+      if (word != std::string::npos && text[word] != '\n') return line;
+    }
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    begin = end + 1;
+  }
+  return std::nullopt;
 }
 
 Result<YamlValue> convert(const YAML::Node& node, const std::string& file, int line_offset, int depth) {
@@ -44,7 +64,7 @@ Result<YamlValue> convert(const YAML::Node& node, const std::string& file, int l
         if (!entry.first.IsScalar()) return fail(ErrorKind::bad_input, place + ": a key must be a plain word.");
         const std::string key = entry.first.Scalar();
         if (value.find(key) != nullptr)
-          return fail(ErrorKind::bad_input, place + ": key '" + key + "' is given twice.");
+          return fail(ErrorKind::bad_input, place + ": key " + in_quotes(key) + " is given twice.");
         auto converted = convert(entry.second, file, line_offset, depth + 1);
         if (!converted) return tl::unexpected(converted.error());
         value.map.push_back(YamlEntry{key, place, std::move(*converted)});
@@ -58,9 +78,9 @@ tl::unexpected<Error> wrong_type(const YamlValue& value, std::string_view key, c
   const char* got = "nothing";
   if (value.kind == YamlValue::Kind::list) got = "a list";
   if (value.kind == YamlValue::Kind::map) got = "a map";
-  const std::string shown = value.kind == YamlValue::Kind::scalar ? "'" + value.scalar + "'" : std::string(got);
+  const std::string shown = value.kind == YamlValue::Kind::scalar ? in_quotes(value.scalar) : std::string(got);
   return fail(ErrorKind::bad_input,
-              value.place + ": '" + std::string(key) + "' must be " + expected + ", not " + shown + ".");
+              value.place + ": " + in_quotes(key) + " must be " + expected + ", not " + shown + ".");
 }
 
 void replace_places(YamlValue& value, const std::string& place) {
@@ -95,14 +115,20 @@ Result<YamlValue> parse_yaml(const std::string& text, const std::string& file, i
   try {
     return convert(YAML::Load(text), file, line_offset, 0);
   } catch (const YAML::Exception& error) {
-    return fail(ErrorKind::bad_input, place_of(file, error.mark, line_offset) + ": " + error.msg + ".");
+    if (const auto line = tab_indented_line(text, error.mark.line)) {
+      return fail(ErrorKind::bad_input, file + ":" + std::to_string(*line + 1 + line_offset) +
+                                            ":1: a tab in the indentation; YAML takes spaces only.");
+    }
+    return fail(ErrorKind::bad_input,
+                place_of(file, error.mark, line_offset) + ": " + clean_text(error.msg, 200) + ".");
   }
 }
 
 Result<void> set_yaml(YamlValue& root, const std::string& assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return fail(ErrorKind::bad_input, "--set " + assignment + ": must have the form KEY=VALUE, e.g. device=cuda:0.");
+    return fail(ErrorKind::bad_input,
+                "--set " + in_quotes(assignment) + ": must have the form KEY=VALUE, e.g. device=cuda:0.");
   }
   const std::string path = assignment.substr(0, equals);
   const std::string place = "--set " + path;
@@ -129,13 +155,14 @@ Result<void> set_yaml(YamlValue& root, const std::string& assignment) {
         if (found == nullptr && name->scalar == part) found = &element;
       }
       if (found == nullptr) {
-        return fail(ErrorKind::bad_input, place + ": the list has no element '" + part + "'" + suggestion(part, names));
+        return fail(ErrorKind::bad_input,
+                    place + ": the list has no element " + in_quotes(part) + suggestion(part, names));
       }
       node = found;
       continue;
     }
     if (node->kind == YamlValue::Kind::scalar) {
-      return fail(ErrorKind::bad_input, place + ": '" + part + "' stands below a plain value.");
+      return fail(ErrorKind::bad_input, place + ": " + in_quotes(part) + " stands below a plain value.");
     }
     node->kind = YamlValue::Kind::map;
     YamlValue* found = nullptr;
@@ -204,8 +231,8 @@ Result<void> yaml_keys(const YamlValue& value, std::string_view what, const std:
   if (value.kind != YamlValue::Kind::map) return wrong_type(value, what, "a map of keys and values");
   for (const YamlEntry& entry : value.map) {
     if (std::find(keys.begin(), keys.end(), entry.key) != keys.end()) continue;
-    return fail(ErrorKind::bad_input, entry.place + ": unknown key '" + entry.key + "' in " + std::string(what) +
-                                          suggestion(entry.key, keys));
+    return fail(ErrorKind::bad_input, entry.place + ": unknown key " + in_quotes(entry.key) + " in " +
+                                          std::string(what) + suggestion(entry.key, keys));
   }
   return {};
 }

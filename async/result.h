@@ -13,6 +13,7 @@ enum class ErrorKind {
   missing,    // the machine lacks something (a key variable, a device, a writable file): exit code 3
   io,         // disk, database, socket
   timeout,
+  unreachable,  // no connection could be made
   cancelled,
   budget,    // a budget is spent: exit code 5
   internal,  // a broken promise of another process (protocol, recording)

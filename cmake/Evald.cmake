@@ -51,7 +51,8 @@ endif()
 add_library(anneal_evald_parts STATIC ${evald_sources})
 target_link_libraries(anneal_evald_parts PUBLIC anneal_warnings anneal_protocol anneal_torch ${cuda_runtime})
 set_target_properties(anneal_evald_parts PROPERTIES CUDA_RUNTIME_LIBRARY Static)
-target_compile_options(anneal_evald_parts PUBLIC $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)  # ATen's headers shadow
+# ATen's headers shadow; pybind11's types are hidden, and g++ wants the types that hold them to be so too.
+target_compile_options(anneal_evald_parts PUBLIC $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow -fvisibility=hidden>)
 
 add_executable(anneal-evald evaluator/daemon/main.cpp)
 target_link_libraries(anneal-evald PRIVATE anneal_evald_parts)

@@ -57,7 +57,8 @@ file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cpp)
 list(FILTER tool_sources EXCLUDE REGEX "/(llm_sim)\\.cpp$")
 add_executable(anneal ${tool_sources})
 target_link_libraries(anneal PRIVATE anneal_agents)
-target_compile_definitions(anneal PRIVATE ANNEAL_VERSION="${PROJECT_VERSION}" ANNEAL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+target_compile_definitions(anneal PRIVATE ANNEAL_VERSION="${PROJECT_VERSION}" ANNEAL_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+  ANNEAL_PYTHON="${ANNEAL_PYTHON}")
 
 # A local stand-in for a provider.
 add_executable(llm_sim tools/llm_sim.cpp)

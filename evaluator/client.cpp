@@ -221,6 +221,10 @@ Result<void> Client::State::spawn() {
     daemon.argv.push_back("--target");
     daemon.argv.push_back(options.target);
   }
+  for (const std::filesystem::path& folder : options.hide) {
+    daemon.argv.push_back("--hide");
+    daemon.argv.push_back(folder.string());
+  }
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
   daemon.environment = daemon_environment(all);
@@ -286,8 +290,10 @@ asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<Stat
   const std::chrono::milliseconds grace = lost.empty() ? 100ms : 2000ms;
   std::string how = co_await end_daemon(state, grace);
   if (!lost.empty()) {
-    result = fail(ErrorKind::internal, state->options.program.string() + " failed to start: " + lost + " and " + how +
-                                           "; its messages are above.");
+    // Whether it said something on stderr is not known here: a killed one has not.
+    result =
+        fail(ErrorKind::internal, state->options.program.string() + " failed to start: " + lost + " and " + how +
+                                      (how.starts_with("exited") ? "; what it said, if anything, is above." : "."));
   }
   co_return result;
 }

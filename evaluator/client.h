@@ -18,8 +18,9 @@ struct DaemonOptions {
   std::string device = "cpu";     // "cpu", "cuda:0"
   std::filesystem::path tasks;    // the suite's folder
   std::string suite = "anneal";
-  int jobs = 0;        // evaluations at once; 0: the daemon's own choice
-  std::string target;  // "sm_90": what the cpu device compiles for; empty: the daemon's own choice
+  int jobs = 0;                             // evaluations at once; 0: the daemon's own choice
+  std::vector<std::filesystem::path> hide;  // existing folders that no candidate may see, none inside another
+  std::string target;                       // "sm_90": what the cpu device compiles for; empty: the daemon's own choice
   std::chrono::milliseconds hello_timeout{120'000};
   // The daemon bounds every stage itself; one that has not answered by then hangs, and is killed and replaced.
   std::chrono::milliseconds evaluation_timeout{3'600'000};

@@ -22,7 +22,7 @@ struct Attempt {
   std::string problem;  // when there is no reply
   int status = 0;
   bool retry = false;
-  bool fatal = false;
+  bool fatal = false;                     // when it is not tried again: no request of this model will fare better
   ErrorKind kind = ErrorKind::bad_input;  // when fatal
   std::optional<std::chrono::milliseconds> retry_after;
 };
@@ -65,7 +65,10 @@ class ChatProvider final : public Provider {
         answer.reply.error = said;
         answer.reply.http_status = attempt.status;
         answer.reply.attempts = number;
-        if (attempt.fatal) answer.fatal = Error{attempt.kind, "Model " + config_.name + ": " + attempt.problem};
+        if (attempt.fatal) {
+          answer.fatal = Error{attempt.kind, "M" + said.substr(1)};
+          answer.stops_model = true;
+        }
         co_return answer;
       }
       ++counters->retries;
@@ -93,9 +96,10 @@ class ChatProvider final : public Provider {
     Attempt attempt;
     if (!response) {
       attempt.problem = without_key(response.error().message, key_);
-      attempt.retry = response.error().kind == ErrorKind::io || response.error().kind == ErrorKind::timeout;
-      attempt.fatal = response.error().kind == ErrorKind::missing;
-      attempt.kind = ErrorKind::missing;
+      attempt.kind = response.error().kind;
+      attempt.retry =
+          attempt.kind == ErrorKind::io || attempt.kind == ErrorKind::timeout || attempt.kind == ErrorKind::unreachable;
+      attempt.fatal = attempt.kind == ErrorKind::missing || attempt.kind == ErrorKind::unreachable;
       return attempt;
     }
     attempt.status = response->status;

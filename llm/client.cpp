@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "async/clock.h"
@@ -25,6 +26,7 @@ struct Model {
   ModelConfig config;
   std::unique_ptr<Provider> provider;
   Semaphore permits;
+  std::optional<Error> stopped;  // why no further request is sent
 };
 
 Sampling with_defaults(Sampling asked, const Sampling& defaults) {
@@ -56,7 +58,9 @@ class ClientOfModels final : public Client {
       co_return std::move(**stored);
     }
 
+    if (model.stopped) co_return tl::unexpected<Error>(*model.stopped);
     const Semaphore::Permit permit = co_await model.permits.acquire();
+    if (model.stopped) co_return tl::unexpected<Error>(*model.stopped);
     Result<void> begun = co_await store_.begin_call(request, hash);
     if (!begun) co_return tl::unexpected<Error>(begun.error());
     Answer answer = co_await send(&model, request);
@@ -64,6 +68,7 @@ class ClientOfModels final : public Client {
     // answered has been paid for, so it is kept even if cancellation arrives now.
     const bool throws = co_await asio::this_coro::throw_if_cancelled();
     co_await asio::this_coro::throw_if_cancelled(false);
+    if (answer.fatal && answer.stops_model && !model.stopped) model.stopped = answer.fatal;
     Result<void> finished = co_await store_.finish_call(request.id, answer.reply);
     co_await asio::this_coro::throw_if_cancelled(throws);
     if (!finished) co_return tl::unexpected<Error>(finished.error());

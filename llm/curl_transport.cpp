@@ -257,8 +257,16 @@ Error error_of(const Transfer& transfer, CURLcode code) {
   const std::string url = transfer.request.url;
   if (transfer.too_long) return {ErrorKind::internal, url + " sent more than 64 MiB."};
   switch (code) {
-    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+      return {ErrorKind::unreachable, url + ": " + detail + "."};
+    case CURLE_OPERATION_TIMEDOUT: {
+      curl_off_t connected = 0;  // microseconds until the connection stood; 0: it never did
+      curl_easy_getinfo(transfer.easy, CURLINFO_CONNECT_TIME_T, &connected);
+      if (connected == 0) return {ErrorKind::unreachable, url + ": " + detail + "."};
       return {ErrorKind::timeout, url + ": " + detail + "."};
+    }
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_PEER_FAILED_VERIFICATION:

@@ -64,7 +64,7 @@ std::string request_sha256(const Request& request, const std::string& served_mod
 class ExchangeStore {
  public:
   virtual ~ExchangeStore() = default;
-  // The stored *ok* reply of this request id, if it ever answered. An error if the stored request had another hash:
+  // The stored *ok* reply of this request id, if it ever answered. An error if the answered request had another hash:
   // then the configuration or a prompt changed under an existing experiment.
   virtual boost::asio::awaitable<Result<std::optional<Reply>>> find_reply(std::string request_id,
                                                                           std::string request_hash) = 0;

@@ -30,7 +30,7 @@ struct HttpResponse {
 class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
-  // POST. Any status is a response. Errors: io (refused, lost, cut off: worth another try), timeout (likewise),
+  // POST. Any status is a response. Errors: io (lost, cut off: worth another try), timeout, unreachable (likewise),
   // internal (response over max_response_bytes), missing (can never work as configured: bad URL, TLS not verified).
   // Cancellation closes the exchange at once and throws operation_aborted.
   virtual boost::asio::awaitable<Result<HttpResponse>> post(HttpRequest request) = 0;

@@ -15,8 +15,9 @@ namespace anneal::llm {
 
 struct Answer {
   Reply reply;
-  // Set when the experiment cannot go on; `reply` then says the same with ok == false.
+  // Set when this call cannot be had as things are; `reply` then says the same with ok == false.
   std::optional<Error> fatal;
+  bool stops_model = false;  // and no other call of this model will fare better
 };
 
 class Provider {

@@ -16,7 +16,7 @@ bool is_retryable(int http_status) {
 }
 
 bool is_fatal(int http_status) {
-  return http_status == 400 || http_status == 401 || http_status == 402 || http_status == 403 || http_status == 404;
+  return http_status == 401 || http_status == 402 || http_status == 403 || http_status == 404;
 }
 
 std::optional<milliseconds> parse_retry_after(const std::string& value, std::chrono::system_clock::time_point now) {

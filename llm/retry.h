@@ -16,7 +16,8 @@ inline constexpr std::chrono::minutes max_retry_after{10};
 // 408, 409, 425, 429 and every 5xx (529 is "overloaded").
 bool is_retryable(int http_status);
 
-// 400, 401, 402, 403, 404: the configuration, the key or the payment is refused; no request will fare better.
+// 401, 402, 403, 404: the key, the payment or the model is refused; no request will fare better. A 400 is not among
+// them: it is about one request (a prompt that is too long, a text that a filter refuses).
 bool is_fatal(int http_status);
 
 // The value of a Retry-After header (RFC 9110 §10.2.3: seconds, or a date that is compared with `now`). Never

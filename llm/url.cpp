@@ -31,14 +31,14 @@ Result<Url> parse_url(const std::string& text) {
     result.host = part(url.get(), CURLUPART_HOST);
   }
   if ((result.scheme != "http" && result.scheme != "https") || result.host.empty()) {
-    return fail(ErrorKind::bad_input, "\"" + text + "\" is not an http:// or https:// URL.");
+    return fail(ErrorKind::bad_input, "\"" + text.substr(0, 120) + "\" is not an http:// or https:// URL.");
   }
   if (!part(url.get(), CURLUPART_USER).empty() || !part(url.get(), CURLUPART_PASSWORD).empty()) {
     return fail(ErrorKind::bad_input,
                 "A URL must not hold a user name or password: name a variable in key_env instead.");
   }
   if (!part(url.get(), CURLUPART_QUERY).empty() || !part(url.get(), CURLUPART_FRAGMENT).empty()) {
-    return fail(ErrorKind::bad_input, "\"" + text + "\" must be a base URL without ? and #.");
+    return fail(ErrorKind::bad_input, "\"" + text.substr(0, 120) + "\" must be a base URL without ? and #.");
   }
   return result;
 }

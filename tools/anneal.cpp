@@ -10,6 +10,7 @@
 #include <exception>
 #include <string_view>
 
+#include "agents/text.h"
 #include "tools/command.h"
 
 int main(int argc, char** argv) {
@@ -49,7 +50,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // --help and --version come here too, with code 0.
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "anneal: %s\nRun 'anneal --help' or 'anneal COMMAND --help' for usage.\n", error.what());
+    std::fprintf(stderr, "anneal: %s\nRun 'anneal --help' or 'anneal COMMAND --help' for usage.\n",
+                 anneal::agents::clean_text(error.what(), 500).c_str());
     return exit_usage;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "anneal: internal error: %s\n", error.what());

@@ -36,6 +36,7 @@ int exit_code_of(ErrorKind kind) {
       return exit_budget;
     case ErrorKind::io:
     case ErrorKind::timeout:
+    case ErrorKind::unreachable:
     case ErrorKind::internal:
       return exit_failed;
   }
@@ -49,6 +50,15 @@ int report_error(const Error& error) {
   }
   std::fprintf(stderr, "anneal: %s\n", line.c_str());
   return exit_code_of(error.kind);
+}
+
+void warn_of_sandbox(const evaluator::DeviceFacts& facts) {
+  if (facts.sandbox == "full") return;
+  const std::string lacks = facts.sandbox.empty() ? "unknown" : agents::clean_text(facts.sandbox, 200);
+  std::fprintf(stderr,
+               "anneal: WARNING: the sandbox is not full (%s): kernels can reach what this user can reach. Run as root "
+               "where namespaces are allowed; 'anneal doctor' says more.\n",
+               agents::first_line(lacks).c_str());
 }
 
 Result<fs::path> data_dir() {
@@ -81,7 +91,8 @@ Result<agents::Suite> load_suite(const std::string& name) {
     for (const char* later : {"kernelbench-x", "kernelbench", "tritonbench-t"}) {
       if (kind == later) return fail(ErrorKind::bad_input, "Suite '" + kind + ":DIR' is not supported yet.");
     }
-    return fail(ErrorKind::bad_input, "Unknown suite '" + name + "'" + agents::suggestion(name, {"anneal"}));
+    return fail(ErrorKind::bad_input,
+                "Unknown suite " + agents::in_quotes(name) + agents::suggestion(name, {"anneal"}));
   }
   const auto data = data_dir();
   if (!data) return tl::unexpected(data.error());
@@ -105,7 +116,7 @@ Result<std::string> resolve_device(const std::string& device) {
                         device.find_first_not_of("0123456789", 5) == std::string::npos;
   if (device != "cuda" && !numbered) {
     return fail(ErrorKind::bad_input,
-                "Unknown device '" + device + "'" + agents::suggestion(device, {"cpu", "cuda", "cuda:0"}));
+                "Unknown device " + agents::in_quotes(device) + agents::suggestion(device, {"cpu", "cuda", "cuda:0"}));
   }
   const int gpus = gpu_count();
   if (gpus == 0) {
@@ -121,9 +132,20 @@ Result<std::string> resolve_device(const std::string& device) {
   return std::string("cuda:0");
 }
 
+Result<void> make_runs_folder(const fs::path& file) {
+  if (file.lexically_normal().parent_path() != "runs") return {};
+  std::error_code error;
+  fs::create_directories("runs", error);
+  if (error) return fail(ErrorKind::missing, "runs: cannot be made: " + error.message() + ".");
+  return {};
+}
+
 Result<void> require_file(const fs::path& file) {
   std::error_code error;
   if (fs::is_regular_file(file, error)) return {};
+  if (fs::is_directory(file, error)) {
+    return fail(ErrorKind::bad_input, file.string() + ": is a folder, not an experiment's file.");
+  }
   return fail(ErrorKind::bad_input, file.string() + ": there is no such file.");
 }
 

@@ -7,6 +7,7 @@
 
 #include "agents/suite.h"
 #include "async/result.h"
+#include "evaluator/judge.h"
 
 namespace anneal::tools {
 
@@ -21,6 +22,9 @@ enum ExitCode {
 };
 
 int exit_code_of(ErrorKind kind);
+
+// On stderr, when kernels are judged without all of the sandbox.
+void warn_of_sandbox(const evaluator::DeviceFacts& facts);
 
 // "anneal: <message>" on stderr, one line, control characters stripped; returns the exit code.
 int report_error(const Error& error);
@@ -38,6 +42,9 @@ Result<agents::Suite> load_suite(const std::string& name);
 // "cuda" as the one GPU of this machine; cpu and cuda:N as they are. An error when the device is not there.
 Result<std::string> resolve_device(const std::string& device);
 int gpu_count();
+
+// Makes runs/, the default folder of experiments, when `file` is to lie there. No other folder is made for a database.
+Result<void> make_runs_folder(const std::filesystem::path& file);
 
 // An existing database that a command only reads. A missing file is bad input.
 Result<void> require_file(const std::filesystem::path& file);

@@ -96,6 +96,7 @@ awaitable<Result<void>> judge_all(Session* session, JudgeOptions options) {
   auto judge = co_await start_judge(std::move(options));
   if (!judge) co_return tl::unexpected(judge.error());
   session->judge = std::move(*judge);
+  warn_of_sandbox(session->judge->facts());
   std::unique_ptr<agents::Evaluations> evaluations;
   if (session->store != nullptr) {
     auto prepared = co_await prepare_store(session, suite);
@@ -183,7 +184,8 @@ Result<std::vector<std::string>> parse_stages(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
     if (std::find(all.begin(), all.end(), word) == all.end()) {
-      return fail(ErrorKind::bad_input, "--stages: unknown stage '" + word + "'" + agents::suggestion(word, all));
+      return fail(ErrorKind::bad_input,
+                  "--stages: unknown stage " + agents::in_quotes(word) + agents::suggestion(word, all));
     }
     // A stage needs those before it.
     if (stages.size() >= all.size() || word != all[stages.size()]) {
@@ -208,18 +210,21 @@ int run(const Options& options) {
   Session session;
   auto submissions = read_submissions(options.submissions, *suite, options.task);
   if (!submissions) return report_error(submissions.error());
+  for (const std::string& problem : submissions->problems) report_error(Error{ErrorKind::bad_input, problem});
+  const size_t unreadable = submissions->problems.size();
+  if (submissions->list.empty()) return exit_failed;
   const auto device = resolve_device(options.device);
   if (!device) return report_error(device.error());
   const auto evald = evald_path();
   if (!evald) return report_error(evald.error());
-  session.submissions = std::move(*submissions);
+  const auto data = data_dir();
+  if (!data) return report_error(data.error());
+  session.submissions = std::move(submissions->list);
   session.judged.resize(session.submissions.size());
   session.stages = std::move(*stages);
   session.policy_off = options.policy_off;
   if (!options.database.empty()) {
-    std::error_code error;
-    const fs::path folder = fs::path(options.database).parent_path();
-    if (!folder.empty()) fs::create_directories(folder, error);
+    if (auto made = make_runs_folder(options.database); !made) return report_error(made.error());
     auto store =
         transitions::Store::open(session.io.get_executor(), options.database, transitions::Store::Mode::create_or_open);
     if (!store) return report_error(store.error());
@@ -232,6 +237,7 @@ int run(const Options& options) {
   judge_options.suite = options.suite;
   judge_options.jobs = options.jobs;
   judge_options.target = options.target;
+  judge_options.hide = folders_to_hide(options.database, {}, *data, *evald);
 
   asio::cancellation_signal cancel;
   Interrupt interrupt(session.io.get_executor(), [&] { cancel.emit(asio::cancellation_type::terminal); });
@@ -252,6 +258,7 @@ int run(const Options& options) {
                    session.judge.reset();
                  }));
   session.io.run();
+  std::optional<Error> store_error;
   if (session.store != nullptr) {
     session.io.restart();
     std::optional<Result<void>> closed;
@@ -261,21 +268,33 @@ int run(const Options& options) {
     });
     session.io.run();
     session.store.reset();
-    if (closed && !*closed) return report_error(closed->error());
+    if (closed && !*closed) store_error = closed->error();
+  }
+  // However it ended: what was judged is handed over.
+  const bool any_judged = std::any_of(session.judged.begin(), session.judged.end(),
+                                      [](const Judged& judged) { return judged.verdict && *judged.verdict; });
+  if (any_judged || (ended && *ended)) {
+    print_table(session);
+    if (!options.out.empty()) {
+      if (auto written = write_results(session, options.out); !written) return report_error(written.error());
+      std::fprintf(stderr, "%s is written\n", (fs::path(options.out) / "results.jsonl").c_str());
+    }
   }
   if (interrupt.requested()) {
-    std::fprintf(stderr, "interrupted; run the same command again\n");
+    std::fprintf(stderr, "interrupted; run the same command again%s\n",
+                 options.database.empty() ? "" : ": what was judged is found in the database");
     return exit_interrupted;
   }
   if (!ended) return report_error(Error{ErrorKind::internal, "internal error: " + thrown + "."});
   if (!*ended) return report_error(ended->error());
-  print_table(session);
-  if (!options.out.empty()) {
-    if (auto written = write_results(session, options.out); !written) return report_error(written.error());
-    std::fprintf(stderr, "%s is written\n", (fs::path(options.out) / "results.jsonl").c_str());
-  }
+  if (store_error) return report_error(*store_error);
   for (const Judged& judged : session.judged) {
     if (judged.verdict && !*judged.verdict) return report_error(judged.verdict->error()), exit_failed;
+  }
+  if (unreadable > 0) {
+    std::fprintf(stderr, "anneal: %s could not be read\n",
+                 agents::count_of(static_cast<long long>(unreadable), "submission", "submissions").c_str());
+    return exit_failed;
   }
   return exit_done;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agents/suggest.h"
+#include "agents/text.h"
 #include "tools/command.h"
 #include "transitions/database.h"
 #include "transitions/export.h"
@@ -138,9 +139,11 @@ void add_export(CLI::App& app, int& exit_code) {
     };
     std::string problem;
     if (!known(whats, options->what)) {
-      problem = "Unknown --what '" + options->what + "'" + agents::suggestion(options->what, {"transitions"});
+      problem =
+          "Unknown --what " + agents::in_quotes(options->what) + agents::suggestion(options->what, {"transitions"});
     } else if (!known(formats, options->format)) {
-      problem = "Unknown --format '" + options->format + "'" + agents::suggestion(options->format, {"jsonl"});
+      problem =
+          "Unknown --format " + agents::in_quotes(options->format) + agents::suggestion(options->format, {"jsonl"});
     } else if (options->what != "transitions") {
       problem = "'anneal export --what " + options->what + "' is not supported yet.";
     } else if (options->format != "jsonl") {

@@ -16,7 +16,6 @@
 #include <set>
 
 #include "agents/config.h"
-#include "agents/design.h"
 #include "agents/method.h"
 #include "agents/orchestrator.h"
 #include "agents/text.h"
@@ -25,6 +24,7 @@
 #include "tools/display.h"
 #include "tools/judge.h"
 #include "transitions/database.h"
+#include "transitions/design.h"
 #include "transitions/harvest.h"
 #include "transitions/ids.h"
 #include "transitions/records.h"
@@ -78,7 +78,7 @@ int print_plan(const agents::ExperimentConfig& config, const std::vector<agents:
                        {"trajectories", trajectories},
                        {"calls", {{"least", one.least * trajectories}, {"most", one.most * trajectories}}}});
   }
-  const double detectable = agents::detectable_difference(static_cast<int>(planned_tasks.size()), 0.2);
+  const double detectable = transitions::detectable_difference(static_cast<int>(planned_tasks.size()), 0.2);
   json out = {{"event", "plan"},
               {"experiment", config.experiment},
               {"tasks", planned_tasks.size()},
@@ -128,6 +128,7 @@ awaitable<Result<agents::RunSummary>> run_all(Session* session, Display* display
   auto judge = co_await start_judge(std::move(judge_options));
   if (!judge) co_return tl::unexpected(judge.error());
   session->judge = std::move(*judge);
+  warn_of_sandbox(session->judge->facts());
   agents::Engine engine{*session->store, *session->llm, *session->judge, *prompts, *display};
   auto summary = co_await agents::run_experiment(engine, std::move(config), std::move(plan), std::move(options));
   co_return summary;
@@ -153,11 +154,15 @@ Result<void> harvest_file(const fs::path& file) {
 Result<long long> tokens_spent(const fs::path& file) {
   auto database = transitions::Database::open(file, transitions::Database::Mode::read_only);
   if (!database) return tl::unexpected(database.error());
-  long long tokens = 0;
-  for (const auto& trajectory : transitions::read_records(**database).trajectories) {
-    tokens += trajectory.prompt_tokens + trajectory.completion_tokens;
+  try {
+    long long tokens = 0;
+    for (const auto& trajectory : transitions::read_records(**database).trajectories) {
+      tokens += trajectory.prompt_tokens + trajectory.completion_tokens;
+    }
+    return tokens;
+  } catch (const std::exception& error) {
+    return tl::unexpected<Error>(transitions::database_error(file, error));
   }
-  return tokens;
 }
 
 int run(const Options& options) {
@@ -190,12 +195,7 @@ int run(const Options& options) {
     if (shard->count > 1) name += "." + std::to_string(shard->index) + "-of-" + std::to_string(shard->count);
     file = fs::path("runs") / (name + ".db");
   }
-  std::error_code error;
-  if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
-  if (error) {
-    return report_error(
-        Error{ErrorKind::missing, file.parent_path().string() + ": cannot be made: " + error.message() + "."});
-  }
+  if (auto made = make_runs_folder(file); !made) return report_error(made.error());
 
   Session session;
   auto store = transitions::Store::open(session.io.get_executor(), file, transitions::Store::Mode::create_or_open);
@@ -227,6 +227,11 @@ int run(const Options& options) {
   judge_options.suite = config->suite;
   judge_options.jobs = config->jobs;
   judge_options.target = config->target;
+  std::vector<fs::path> recordings;
+  for (const auto& model : config->models) {
+    if (!model.from.empty()) recordings.emplace_back(model.from);
+  }
+  judge_options.hide = folders_to_hide(file, recordings, *data, *evald);
 
   const Display::Mode mode = Display::mode_of(options.display);
   Display display(session.io, mode, options.json);
@@ -269,6 +274,8 @@ int run(const Options& options) {
   session.io.run();
   session.llm.reset();
   session.store.reset();
+  // What stopped the run comes first: a store that failed does not close well either.
+  if (summary && !*summary && !interrupted) return report_error(summary->error());
   if (!closed || !*closed) {
     return report_error(closed ? closed->error() : Error{ErrorKind::io, file.string() + ": could not be closed."});
   }
@@ -279,7 +286,7 @@ int run(const Options& options) {
     return exit_interrupted;
   }
   if (thrown) return report_error(Error{ErrorKind::internal, "internal error: " + failure + "."});
-  if (!*summary) return report_error(summary->error());
+  if (!summary) return report_error(Error{ErrorKind::internal, "internal error: the run ended without a result."});
   if (auto harvested = harvest_file(file); !harvested) return report_error(harvested.error());
 
   const agents::RunSummary& result = **summary;
@@ -296,6 +303,10 @@ int run(const Options& options) {
     }
     std::fprintf(stderr, "anneal: %s failed; run the same command again to go on with them\n",
                  agents::count_of(result.failed, "trajectory", "trajectories").c_str());
+  }
+  if (result.lost_replies > 0) {
+    std::fprintf(stderr, "anneal: %s failed (api_error); ask again with --retry-errors\n",
+                 agents::count_of(result.lost_replies, "call", "calls").c_str());
   }
   if (result.budget_spent) {
     code = exit_budget;

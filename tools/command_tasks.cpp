@@ -6,6 +6,7 @@
 #include <set>
 
 #include "agents/suggest.h"
+#include "agents/text.h"
 #include "tools/command.h"
 
 namespace anneal::tools {
@@ -43,7 +44,8 @@ int run(const Options& options, bool show) {
   for (const auto& task : suite->tasks) ids.push_back(task.id);
   for (const std::string& id : options.tasks) {
     if (suite->find(id) == nullptr) {
-      return report_error(Error{ErrorKind::bad_input, "Unknown task '" + id + "'" + agents::suggestion(id, ids)});
+      return report_error(
+          Error{ErrorKind::bad_input, "Unknown task " + agents::in_quotes(id) + agents::suggestion(id, ids)});
     }
   }
   std::vector<agents::Task> chosen;

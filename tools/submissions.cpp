@@ -1,6 +1,8 @@
 #include "tools/submissions.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -17,28 +19,45 @@ using nlohmann::json;
 namespace {
 
 Result<std::string> read_file(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {  // reading a pipe would wait for ever
+    return fail(ErrorKind::bad_input,
+                path.string() + ": cannot be read (" + (error ? error.message() : "not a regular file") + ").");
+  }
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;
-  text << in.rdbuf();
-  if (!in) return fail(ErrorKind::bad_input, path.string() + ": cannot be read.");
+  // An empty file sets failbit on `text`, not on `in`.
+  if (in) text << in.rdbuf();
+  if (!in || in.bad()) {
+    const std::string why = errno == 0 ? "" : std::string(" (") + std::strerror(errno) + ")";
+    return fail(ErrorKind::bad_input, path.string() + ": cannot be read" + why + ".");
+  }
   return text.str();
 }
 
-// JSON, to the judge and in results, must be UTF-8.
-bool is_text(const std::string& text) {
-  return text.find('\0') == std::string::npos &&
-         json(text).dump(-1, ' ', false, json::error_handler_t::ignore).size() ==
-             json(text).dump(-1, ' ', false, json::error_handler_t::replace).size();
+// Why `text` cannot be judged, or nothing. JSON, to the judge and in results, must be UTF-8.
+std::string text_problem(const std::string& text) {
+  if (const size_t at = text.find('\0'); at != std::string::npos) {
+    return "holds a NUL byte (at " + std::to_string(at) + "), so it is no Python source.";
+  }
+  if (json(text).dump(-1, ' ', false, json::error_handler_t::ignore).size() !=
+      json(text).dump(-1, ' ', false, json::error_handler_t::replace).size()) {
+    return "is not UTF-8 text.";
+  }
+  return "";
 }
 
 Result<agents::Task> task_named(const agents::Suite& suite, const std::string& name, const std::string& place) {
   if (const agents::Task* task = suite.find(name)) return *task;
   std::vector<std::string> ids;
   for (const auto& task : suite.tasks) ids.push_back(task.id);
-  return fail(ErrorKind::bad_input, place + ": unknown task '" + name + "'" + agents::suggestion(name, ids));
+  return fail(ErrorKind::bad_input,
+              place + ": unknown task " + agents::in_quotes(name) + agents::suggestion(name, ids));
 }
 
-Result<Submission> read_python(const fs::path& path, const agents::Suite& suite, const std::string& task) {
+Result<void> read_python(const fs::path& path, const agents::Suite& suite, const std::string& task,
+                         Submissions* submissions) {
   Submission submission;
   submission.label = path.string();
   std::string name = task;
@@ -54,22 +73,30 @@ Result<Submission> read_python(const fs::path& path, const agents::Suite& suite,
   }
   submission.task = std::move(*found);
   auto text = read_file(path);
-  if (!text) return tl::unexpected(text.error());
-  if (!is_text(*text)) return fail(ErrorKind::bad_input, path.string() + ": is not UTF-8 text.");
-  submission.code = std::move(*text);
-  return submission;
+  if (!text) {
+    submissions->problems.push_back(text.error().message);
+  } else if (const std::string problem = text_problem(*text); !problem.empty()) {
+    submissions->problems.push_back(path.string() + ": " + problem);
+  } else {
+    submission.code = std::move(*text);
+    submissions->list.push_back(std::move(submission));
+  }
+  return {};
 }
 
-Result<std::vector<Submission>> read_jsonl(const fs::path& path, const agents::Suite& suite) {
+Result<void> read_jsonl(const fs::path& path, const agents::Suite& suite, Submissions* submissions) {
   const auto text = read_file(path);
   if (!text) return tl::unexpected(text.error());
   std::istringstream lines(*text);
   std::string line;
-  std::vector<Submission> submissions;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (agents::trim(line).empty()) continue;
     Submission submission;
     submission.label = path.string() + ":" + std::to_string(number);
+    if (const std::string problem = text_problem(line); !problem.empty()) {
+      submissions->problems.push_back(submission.label + ": " + problem);
+      continue;
+    }
     const json entry = json::parse(line, nullptr, false);
     if (entry.is_discarded() || !entry.is_object()) {
       return fail(ErrorKind::bad_input, submission.label + ": is not a JSON object.");
@@ -93,39 +120,39 @@ Result<std::vector<Submission>> read_jsonl(const fs::path& path, const agents::S
     if (!task) return tl::unexpected(task.error());
     submission.task = std::move(*task);
     submission.code = agents::submission_code(*code, submission.task.id);
-    submissions.push_back(std::move(submission));
+    if (const std::string problem = text_problem(submission.code); !problem.empty()) {
+      submissions->problems.push_back(submission.label + ": " + problem);
+      continue;
+    }
+    submissions->list.push_back(std::move(submission));
   }
-  return submissions;
+  return {};
 }
 
 }  // namespace
 
-Result<std::vector<Submission>> read_submissions(const fs::path& path, const agents::Suite& suite,
-                                                 const std::string& task) {
+Result<Submissions> read_submissions(const fs::path& path, const agents::Suite& suite, const std::string& task) {
   std::error_code error;
-  std::vector<Submission> submissions;
+  Submissions submissions;
+  Result<void> read;
   if (fs::is_directory(path, error)) {
     std::vector<fs::path> files;
     for (fs::recursive_directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-      if (at->is_regular_file() && at->path().extension() == ".py") files.push_back(at->path());
+      std::error_code broken;  // a dangling link stays: reading it says what is wrong
+      if (at->path().extension() == ".py" && !at->is_directory(broken)) files.push_back(at->path());
     }
     if (error) return fail(ErrorKind::bad_input, path.string() + ": cannot be listed: " + error.message() + ".");
     std::sort(files.begin(), files.end());
     for (const fs::path& file : files) {
-      auto one = read_python(file, suite, task);
-      if (!one) return tl::unexpected(one.error());
-      submissions.push_back(std::move(*one));
+      read = read_python(file, suite, task, &submissions);
+      if (!read) return tl::unexpected(read.error());
     }
   } else if (!fs::is_regular_file(path, error)) {
     return fail(ErrorKind::bad_input, path.string() + ": there is no such file or folder.");
   } else if (path.extension() == ".py") {
-    auto one = read_python(path, suite, task);
-    if (!one) return tl::unexpected(one.error());
-    submissions.push_back(std::move(*one));
+    read = read_python(path, suite, task, &submissions);
   } else if (path.extension() == ".jsonl") {
-    auto all = read_jsonl(path, suite);
-    if (!all) return tl::unexpected(all.error());
-    submissions = std::move(*all);
+    read = read_jsonl(path, suite, &submissions);
   } else {
     std::string head(15, '\0');
     std::ifstream(path, std::ios::binary).read(head.data(), 15);
@@ -135,7 +162,9 @@ Result<std::vector<Submission>> read_submissions(const fs::path& path, const age
     return fail(ErrorKind::bad_input,
                 path.string() + ": submissions are a .jsonl file, a .py file or a folder of them.");
   }
-  if (submissions.empty()) return fail(ErrorKind::bad_input, path.string() + ": holds no submission.");
+  if (!read) return tl::unexpected(read.error());
+  if (submissions.list.empty() && submissions.problems.empty())
+    return fail(ErrorKind::bad_input, path.string() + ": holds no submission.");
   return submissions;
 }
 

@@ -73,13 +73,62 @@ CREATE TABLE transition (parent TEXT NOT NULL, child TEXT NOT NULL, trajectory T
   ratio_source TEXT NOT NULL, stage_before TEXT NOT NULL, stage_after TEXT NOT NULL, cases_right_before REAL,
   cases_right_after REAL, elements_right_before REAL, elements_right_after REAL,
   PRIMARY KEY (parent, child)) STRICT, WITHOUT ROWID;
+)sql",
+                                                                 R"sql(
+-- What a verdict depends on beside code, device and settings. Null and '': from before it was kept, so never found again.
+ALTER TABLE evaluation ADD COLUMN task_sha256 TEXT NOT NULL DEFAULT '';
+ALTER TABLE evaluation ADD COLUMN policy_off INTEGER;
+UPDATE evaluation SET task_sha256 = coalesce((SELECT file_sha256 FROM task WHERE task.id = evaluation.task), '');
+-- The device that a trajectory ran on, for those that have a verdict.
+UPDATE trajectory SET settings_json = json_set(settings_json,
+  '$.device_name', (SELECT d.device_name FROM attempt a JOIN evaluation e ON e.id = a.evaluation
+                    JOIN device d ON d.id = e.device WHERE a.trajectory = trajectory.id LIMIT 1),
+  '$.settings_sha256', (SELECT e.settings_sha256 FROM attempt a JOIN evaluation e ON e.id = a.evaluation
+                        WHERE a.trajectory = trajectory.id LIMIT 1))
+  WHERE id IN (SELECT trajectory FROM attempt WHERE evaluation IS NOT NULL);
 )sql"};
 
 int pragma_int(SQLite::Database& sql, const char* name) {
   return sql.execAndGet(std::string("PRAGMA ") + name).getInt();
 }
 
+std::string damaged(const std::string& name, const std::string& how) {
+  return name + " is damaged (" + how + "). Restore a copy, or save what can be read with sqlite3's .recover.";
+}
+
+// Whether the file ends before its last page does. What a WAL holds may not be in the file yet.
+bool is_cut_off(SQLite::Database& sql, const std::string& name) {
+  std::error_code error;
+  const auto wal = std::filesystem::file_size(name + "-wal", error);
+  if (!error && wal > 0) return false;
+  const auto size = std::filesystem::file_size(name, error);
+  const auto pages = static_cast<std::uintmax_t>(sql.execAndGet("PRAGMA page_count").getInt64());
+  return !error && size < pages * static_cast<std::uintmax_t>(sql.execAndGet("PRAGMA page_size").getInt64());
+}
+
 }  // namespace
+
+Error database_error(const std::filesystem::path& file, const std::exception& thrown) {
+  const std::string name = file.string();
+  const auto* sqlite = dynamic_cast<const SQLite::Exception*>(&thrown);
+  switch (sqlite == nullptr ? SQLITE_OK : sqlite->getErrorCode() & 0xff) {
+    case SQLITE_NOTADB:
+      return {ErrorKind::missing, name + " is not a SQLite database, or its beginning is damaged."};
+    case SQLITE_CORRUPT:
+      return {ErrorKind::missing, damaged(name, thrown.what())};
+    case SQLITE_FULL:
+      return {ErrorKind::missing, name + ": the disk is full. What was stored is kept; make space and run again."};
+    case SQLITE_IOERR:
+      return {ErrorKind::missing, name + ": reading or writing failed (" + thrown.what() +
+                                      "). What was stored is kept; see to the disk and run again."};
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      return {ErrorKind::missing, "Cannot open " + name + ": " + thrown.what() + "."};
+    default:
+      return {ErrorKind::missing, name + ": " + thrown.what() + "."};
+  }
+}
 
 Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& file, Mode mode) {
   const std::string name = file.string();
@@ -87,10 +136,16 @@ Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& fi
   self->file_ = file;
   try {
     const bool write = mode == Mode::create_or_open;
+    std::error_code error;
+    if (std::filesystem::is_directory(file, error)) {
+      return fail(ErrorKind::missing, name + " is a folder; name a database file in it, e.g. " +
+                                          (file / "experiment.db").lexically_normal().string() + ".");
+    }
     if (write) {
-      if (!file.parent_path().empty()) {
-        std::error_code ignored_here_reported_by_open_below;
-        std::filesystem::create_directories(file.parent_path(), ignored_here_reported_by_open_below);
+      // Not made here: a mistyped path would become folders.
+      if (const auto folder = file.parent_path(); !folder.empty() && !std::filesystem::exists(folder, error)) {
+        return fail(ErrorKind::missing,
+                    name + ": the folder " + folder.string() + " does not exist; make it, or " + "name another file.");
       }
       const std::string lock = name + ".lock";
       self->lock_fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -109,6 +164,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& fi
     self->sql_ = std::make_unique<SQLite::Database>(name, flags, 10'000);
     SQLite::Database& sql = *self->sql_;
     const int version = pragma_int(sql, "user_version");  // the first read: fails here if it is no database
+    if (is_cut_off(sql, name)) return fail(ErrorKind::missing, damaged(name, "its end is missing"));
     const int application = pragma_int(sql, "application_id");
     const int objects = sql.execAndGet("SELECT count(*) FROM sqlite_schema").getInt();
     const bool fresh = version == 0 && application == 0 && objects == 0;
@@ -139,11 +195,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& fi
     }
     return self;
   } catch (const SQLite::Exception& error) {
-    const int code = error.getErrorCode() & 0xff;
-    if (code == SQLITE_NOTADB) return fail(ErrorKind::missing, name + " is not a SQLite database.");
-    if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_PERM)
-      return fail(ErrorKind::missing, "Cannot open " + name + ": " + error.what() + ".");
-    return fail(ErrorKind::io, name + ": " + error.what() + ".");
+    return tl::unexpected<Error>(database_error(file, error));
   }
 }
 

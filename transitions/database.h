@@ -4,6 +4,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,14 +15,18 @@
 namespace anneal::transitions {
 
 inline constexpr int kApplicationId = 0x616e6e6c;  // "annl", PRAGMA application_id
-inline constexpr int kSchemaVersion = 1;           // PRAGMA user_version
+inline constexpr int kSchemaVersion = 2;           // PRAGMA user_version
+
+// What went wrong with the database `file`, and what to do: an unusable database is ErrorKind::missing.
+Error database_error(const std::filesystem::path& file, const std::exception& thrown);
 
 class Database {
  public:
   enum class Mode { create_or_open, read_only };
 
   // Opens the file and, when writing, takes an exclusive flock on FILE.lock and applies missing migrations in one
-  // transaction. Errors: missing (unwritable, newer schema, not a database, another application's, locked), io.
+  // transaction. Makes no folder. Errors: missing (no such folder, a folder itself, unwritable, damaged, newer schema,
+  // not a database, another application's, locked).
   static Result<std::unique_ptr<Database>> open(const std::filesystem::path& file, Mode mode);
   ~Database();
 

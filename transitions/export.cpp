@@ -129,7 +129,7 @@ Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptio
     if (!out) return fail(ErrorKind::io, std::string("Writing the export failed: ") + std::strerror(errno) + ".");
     return static_cast<int>(order.size());
   } catch (const std::exception& error) {
-    return fail(ErrorKind::io, db.file().string() + ": " + error.what() + ".");
+    return tl::unexpected<Error>(database_error(db.file(), error));
   }
 }
 

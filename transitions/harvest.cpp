@@ -100,7 +100,7 @@ Result<int> harvest(Database& db) {
     transaction.commit();
     return static_cast<int>(transitions.size());
   } catch (const std::exception& error) {
-    return fail(ErrorKind::io, db.file().string() + ": " + error.what() + ".");
+    return tl::unexpected<Error>(database_error(db.file(), error));
   }
 }
 

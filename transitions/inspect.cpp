@@ -113,7 +113,7 @@ Result<std::string> status_text(Database& db) {
     }
     return printable(out);
   } catch (const std::exception& error) {
-    return fail(ErrorKind::io, db.file().string() + ": " + error.what() + ".");
+    return tl::unexpected<Error>(database_error(db.file(), error));
   }
 }
 
@@ -150,7 +150,7 @@ Result<std::string> show_text(Database& db, const std::string& selector) {
                                             " ids, among them " + found[0] + " and " + found[1] + ".");
     return printable(out);
   } catch (const std::exception& error) {
-    return fail(ErrorKind::io, db.file().string() + ": " + error.what() + ".");
+    return tl::unexpected<Error>(database_error(db.file(), error));
   }
 }
 

@@ -49,7 +49,7 @@ void insert_evaluation(Database& db, const EvaluationRow& row) {
       db.put_text(evaluator::verdict_to_json(v).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   SQLite::Statement insert(
       db.sql(), std::string("INSERT INTO evaluation VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,") +
-                    kNow + ")");
+                    kNow + ",?,?)");
   int i = 0;
   insert.bind(++i, row.id);
   insert.bind(++i, row.device);
@@ -79,6 +79,8 @@ void insert_evaluation(Database& db, const EvaluationRow& row) {
   insert.bind(++i, nlohmann::json(v.flags).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   insert.bind(++i, v.call.seconds + v.exe.seconds + v.perf.seconds);
   insert.bind(++i, verdict_text);
+  insert.bind(++i, row.task_sha256);
+  insert.bind(++i, row.policy_off ? 1 : 0);
   insert.exec();
 
   int position = 0;
@@ -153,26 +155,84 @@ void insert_attempt(Database& db, const AttemptRow& row) {
   }
 }
 
+void insert_call(Database& db, const llm::Request& request, const std::string& hash) {
+  SQLite::Statement s(db.sql(),
+                      std::string("INSERT INTO llm_call (id, trajectory, task, method, role, iteration, slot, "
+                                  "sample, seed, model, request_sha256, temperature, top_p, max_tokens, "
+                                  "sampling_seed, status, begun) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,'begun',") +
+                          kNow + ")");
+  const llm::CallPlace& place = request.place;
+  s.bind(1, request.id);
+  s.bind(2, request.trajectory);
+  s.bind(3, place.task);
+  s.bind(4, place.method);
+  s.bind(5, place.role);
+  s.bind(6, place.iteration);
+  s.bind(7, place.slot);
+  s.bind(8, place.sample);
+  s.bind(9, place.seed);
+  s.bind(10, request.model);
+  s.bind(11, hash);
+  bind_optional(s, 12, request.sampling.temperature);
+  bind_optional(s, 13, request.sampling.top_p);
+  bind_optional(s, 14, request.sampling.max_tokens);
+  bind_optional(s, 15, request.sampling.seed);
+  s.exec();
+}
+
 std::optional<EvaluationRow> read_evaluation(Database& db, SQLite::Statement& s) {
   if (!s.executeStep()) return std::nullopt;
   EvaluationRow row;
   row.id = s.getColumn(0).getString();
   row.device = s.getColumn(1).getString();
   row.normalised_sha256 = s.getColumn(2).getString();
+  row.task_sha256 = s.getColumn(4).getString();
+  row.policy_off = s.getColumn(5).getInt() != 0;
   row.verdict = evaluator::verdict_from_json(nlohmann::json::parse(db.text(s.getColumn(3).getString())));
   return row;
 }
 
-// The first top-level key in which two settings objects differ.
-std::string differing_key(const std::string& stored, const std::string& wanted) {
-  const nlohmann::json a = nlohmann::json::parse(stored, nullptr, false);
-  const nlohmann::json b = nlohmann::json::parse(wanted, nullptr, false);
-  if (!a.is_object() || !b.is_object()) return "settings";
-  for (const auto& [key, value] : a.items())
-    if (!b.contains(key) || b[key] != value) return key;
-  for (const auto& [key, value] : b.items())
-    if (!a.contains(key)) return key;
+// The first top-level key of `stored` that `wanted` does not have likewise. One that only `wanted` has was not kept
+// when `stored` was written.
+std::string differing_key(const nlohmann::json& stored, const nlohmann::json& wanted) {
+  if (!stored.is_object() || !wanted.is_object()) return "settings";
+  for (const auto& [key, value] : stored.items())
+    if (!wanted.contains(key) || wanted[key] != value) return key;
   return "";
+}
+
+// Of the keys that all trajectories of an experiment share, the first that differs.
+std::string differing_device(const nlohmann::json& stored, const nlohmann::json& wanted) {
+  for (const char* key : {"device_name", "settings_sha256"})
+    if (stored.contains(key) && wanted.contains(key) && stored[key] != wanted[key]) return key;
+  return "";
+}
+
+Error ran_otherwise(const std::filesystem::path& file, const TrajectoryRow& row, const std::string& key,
+                    const nlohmann::json& stored, const nlohmann::json& wanted) {
+  const auto text = [&key](const nlohmann::json& settings) {
+    const auto at = settings.find(key);
+    if (at == settings.end()) return std::string("nothing");
+    return at->is_string() ? at->get<std::string>() : at->dump();
+  };
+  const std::string where = " in " + file.string();
+  std::string message;
+  if (key == "device_name") {
+    message = "The experiment ran on '" + text(stored) + "' (`device_name`)" + where + ", and this run's device is '" +
+              text(wanted) +
+              "': figures of two devices must not be mixed. Choose another --db, or name the device of "
+              "before with --set device=... (on the cpu also --set target=...).";
+  } else if (key == "device") {
+    message = "Task " + row.task + " already ran on device " + text(stored) + " (`device`)" + where + ", not on " +
+              text(wanted) + "; go on with --set device=" + text(stored) + ", or choose another --db.";
+  } else if (key == "settings_sha256") {
+    message = "The experiment ran with another judge (`settings_sha256`: its version, torch, triton and time limits)" +
+              where + "; restore them, or choose another --db.";
+  } else {
+    message = "Task " + row.task + " already ran with another `" + key + "` of method " + row.method + where +
+              "; restore it, or choose another experiment name or --db.";
+  }
+  return {ErrorKind::bad_input, message};
 }
 
 class SqliteStore final : public Store {
@@ -222,16 +282,29 @@ class SqliteStore final : public Store {
 
   awaitable<Result<void>> put_trajectory(TrajectoryRow row) override {
     return write([row = std::move(row)](Database& db) -> Result<void> {
+      const nlohmann::json wanted = nlohmann::json::parse(row.settings_json, nullptr, false);
       SQLite::Statement known(db.sql(), "SELECT settings_json FROM trajectory WHERE id = ?");
       known.bind(1, row.id);
       if (known.executeStep()) {
-        const std::string stored = known.getColumn(0).getString();
-        if (stored == row.settings_json) return {};
-        const std::string key = differing_key(stored, row.settings_json);
-        if (key.empty()) return {};
-        return fail(ErrorKind::bad_input, "Task " + row.task + " already ran with another `" + key + "` of method " +
-                                              row.method + " in " + db.file().string() +
-                                              "; restore it, or choose another experiment name or --db.");
+        if (known.getColumn(0).getString() == row.settings_json) return {};
+        const nlohmann::json stored = nlohmann::json::parse(known.getColumn(0).getString(), nullptr, false);
+        const std::string key = differing_key(stored, wanted);
+        if (!key.empty()) return tl::unexpected<Error>(ran_otherwise(db.file(), row, key, stored, wanted));
+        SQLite::Statement complete(db.sql(), "UPDATE trajectory SET settings_json = ? WHERE id = ?");
+        complete.bind(1, row.settings_json);
+        complete.bind(2, row.id);
+        complete.exec();
+        return {};
+      }
+      // All that are stored agree, so one is enough to ask.
+      SQLite::Statement other(db.sql(),
+                              "SELECT settings_json FROM trajectory WHERE experiment = ? AND "
+                              "json_extract(settings_json, '$.device_name') IS NOT NULL LIMIT 1");
+      other.bind(1, row.experiment);
+      if (other.executeStep()) {
+        const nlohmann::json stored = nlohmann::json::parse(other.getColumn(0).getString(), nullptr, false);
+        const std::string key = differing_device(stored, wanted);
+        if (!key.empty()) return tl::unexpected<Error>(ran_otherwise(db.file(), row, key, stored, wanted));
       }
       SQLite::Statement s(db.sql(), "INSERT INTO trajectory VALUES (?,?,?,?,?,?,?)");
       s.bind(1, row.id);
@@ -295,6 +368,8 @@ class SqliteStore final : public Store {
           "method, iteration FROM llm_call WHERE id = ?");
       s.bind(1, id);
       if (!s.executeStep()) return std::optional<llm::Reply>();
+      // A call that was never answered may be made with another prompt: an earlier one may have been asked again since.
+      if (s.getColumn(1).getString() != "ok") return std::optional<llm::Reply>();
       if (s.getColumn(0).getString() != hash)
         return fail(ErrorKind::bad_input,
                     "The request of task " + s.getColumn(13).getString() + ", method " + s.getColumn(14).getString() +
@@ -302,7 +377,6 @@ class SqliteStore final : public Store {
                         db.file().string() +
                         ": prompts or the configuration changed under an existing experiment. Restore them, or "
                         "choose another experiment name or --db.");
-      if (s.getColumn(1).getString() != "ok") return std::optional<llm::Reply>();
       llm::Reply reply;
       reply.ok = true;
       reply.text = db.text(s.getColumn(2).getString());
@@ -322,31 +396,22 @@ class SqliteStore final : public Store {
 
   awaitable<Result<void>> begin_call(llm::Request request, std::string request_hash) override {
     return write([request = std::move(request), hash = std::move(request_hash)](Database& db) -> Result<void> {
-      SQLite::Statement known(db.sql(), "SELECT 1 FROM llm_call WHERE id = ?");
+      SQLite::Statement known(db.sql(), "SELECT request_sha256, status FROM llm_call WHERE id = ?");
       known.bind(1, request.id);
-      if (known.executeStep()) return {};
-      SQLite::Statement s(db.sql(),
-                          std::string("INSERT INTO llm_call (id, trajectory, task, method, role, iteration, slot, "
-                                      "sample, seed, model, request_sha256, temperature, top_p, max_tokens, "
-                                      "sampling_seed, status, begun) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,'begun',") +
-                              kNow + ")");
-      const llm::CallPlace& place = request.place;
-      s.bind(1, request.id);
-      s.bind(2, request.trajectory);
-      s.bind(3, place.task);
-      s.bind(4, place.method);
-      s.bind(5, place.role);
-      s.bind(6, place.iteration);
-      s.bind(7, place.slot);
-      s.bind(8, place.sample);
-      s.bind(9, place.seed);
-      s.bind(10, request.model);
-      s.bind(11, hash);
-      bind_optional(s, 12, request.sampling.temperature);
-      bind_optional(s, 13, request.sampling.top_p);
-      bind_optional(s, 14, request.sampling.max_tokens);
-      bind_optional(s, 15, request.sampling.seed);
-      s.exec();
+      const bool there = known.executeStep();
+      if (there) {
+        if (known.getColumn(0).getString() == hash || known.getColumn(1).getString() == "ok") return {};
+        // Never answered: its sampling is that of the trajectory, its prompt is this one from now on.
+        SQLite::Statement forget(db.sql(), "DELETE FROM llm_message WHERE call = ?");
+        forget.bind(1, request.id);
+        forget.exec();
+        SQLite::Statement renew(db.sql(), "UPDATE llm_call SET request_sha256 = ?, status = 'begun' WHERE id = ?");
+        renew.bind(1, hash);
+        renew.bind(2, request.id);
+        renew.exec();
+      } else {
+        insert_call(db, request, hash);
+      }
       int position = 0;
       for (const llm::Message& message : request.messages) {
         SQLite::Statement m(db.sql(), "INSERT INTO llm_message VALUES (?,?,?,?)");
@@ -433,25 +498,27 @@ class SqliteStore final : public Store {
   awaitable<Result<std::optional<EvaluationRow>>> find_evaluation(std::string id) override {
     return read<std::optional<EvaluationRow>>(
         [id = std::move(id)](Database& db) -> Result<std::optional<EvaluationRow>> {
-          SQLite::Statement s(db.sql(), "SELECT id, device, normalised_sha256, verdict FROM evaluation WHERE id = ?");
+          SQLite::Statement s(db.sql(),
+                              "SELECT id, device, normalised_sha256, verdict, task_sha256, policy_off "
+                              "FROM evaluation WHERE id = ?");
           s.bind(1, id);
           return read_evaluation(db, s);
         });
   }
 
-  awaitable<Result<std::optional<EvaluationRow>>> find_evaluation_of(std::string normalised_sha256, std::string task,
-                                                                     std::string device,
-                                                                     std::string settings_sha256) override {
+  awaitable<Result<std::optional<EvaluationRow>>> find_evaluation_of(EvaluationKey key) override {
     return read<std::optional<EvaluationRow>>(
-        [normalised = std::move(normalised_sha256), task = std::move(task), device = std::move(device),
-         settings = std::move(settings_sha256)](Database& db) -> Result<std::optional<EvaluationRow>> {
+        [key = std::move(key)](Database& db) -> Result<std::optional<EvaluationRow>> {
           SQLite::Statement s(db.sql(),
-                              "SELECT id, device, normalised_sha256, verdict FROM evaluation WHERE normalised_sha256 = "
-                              "? AND task = ? AND device = ? AND settings_sha256 = ? ORDER BY rowid LIMIT 1");
-          s.bind(1, normalised);
-          s.bind(2, task);
-          s.bind(3, device);
-          s.bind(4, settings);
+                              "SELECT id, device, normalised_sha256, verdict, task_sha256, policy_off FROM evaluation "
+                              "WHERE normalised_sha256 = ? AND task = ? AND device = ? AND settings_sha256 = ? AND "
+                              "task_sha256 = ? AND policy_off = ? ORDER BY rowid LIMIT 1");
+          s.bind(1, key.normalised_sha256);
+          s.bind(2, key.task);
+          s.bind(3, key.device);
+          s.bind(4, key.settings_sha256);
+          s.bind(5, key.task_sha256);
+          s.bind(6, key.policy_off ? 1 : 0);
           return read_evaluation(db, s);
         });
   }
@@ -482,11 +549,13 @@ class SqliteStore final : public Store {
   awaitable<Result<void>> close() override {
     auto work = [this]() -> Result<void> {
       try {
-        if (db_) db_->checkpoint();
+        // What could not be written before will not be now; the WAL keeps what was.
+        if (db_ && !broken_) db_->checkpoint();
         db_.reset();
+        if (broken_) return tl::unexpected<Error>(*broken_);
         return {};
       } catch (const std::exception& error) {
-        return fail(ErrorKind::io, std::string("Closing the store: ") + error.what() + ".");
+        return tl::unexpected<Error>(database_error(db_->file(), error));
       }
     };
     return thread_.run(std::move(work));
@@ -497,10 +566,12 @@ class SqliteStore final : public Store {
   awaitable<Result<T>> read(F body) {
     auto work = [this, body = std::move(body)]() -> Result<T> {
       if (!db_) return fail(ErrorKind::internal, "The store is closed.");
+      if (broken_) return tl::unexpected<Error>(*broken_);
       try {
         return body(*db_);
       } catch (const std::exception& error) {
-        return fail(ErrorKind::io, db_->file().string() + ": " + error.what() + ".");
+        broken_ = database_error(db_->file(), error);
+        return tl::unexpected<Error>(*broken_);
       }
     };
     return thread_.run(std::move(work));
@@ -518,7 +589,8 @@ class SqliteStore final : public Store {
   }
 
   std::unique_ptr<Database> db_;
-  WriterThread thread_;  // after db_: joined before the database closes
+  std::optional<Error> broken_;  // by the first failure: later rows must not be kept where earlier ones are missing
+  WriterThread thread_;          // after db_: joined before the database closes
 };
 
 }  // namespace

@@ -65,6 +65,16 @@ struct EvaluationRow {
   std::string device;  // DeviceRow id
   std::string normalised_sha256;
   evaluator::Verdict verdict;
+  std::string task_sha256;  // of the task's file
+  bool policy_off = false;
+};
+
+// What a verdict is found again by: everything that it depends on beside the draw.
+struct EvaluationKey {
+  std::string normalised_sha256, task, task_sha256;
+  std::string device;  // DeviceRow id
+  std::string settings_sha256;
+  bool policy_off = false;
 };
 
 // `state` of a trajectory, from its last event: "running", "done", "failed: ...".
@@ -84,7 +94,8 @@ class Store : public llm::ExchangeStore {
 
   virtual boost::asio::awaitable<Result<void>> put_experiment(ExperimentRow row) = 0;
   virtual boost::asio::awaitable<Result<void>> put_task(TaskRow row) = 0;
-  // An error that names the setting when a stored trajectory of this id ran with other settings.
+  // An error that names the setting when a stored trajectory of this id ran with other settings, or any of its
+  // experiment on another device model or with other settings of the judge.
   virtual boost::asio::awaitable<Result<void>> put_trajectory(TrajectoryRow row) = 0;
   virtual boost::asio::awaitable<Result<void>> put_device(DeviceRow row) = 0;
   virtual boost::asio::awaitable<Result<void>> put_evaluation(EvaluationRow row) = 0;
@@ -95,9 +106,8 @@ class Store : public llm::ExchangeStore {
   virtual boost::asio::awaitable<Result<std::optional<ExperimentRow>>> find_experiment() = 0;
   virtual boost::asio::awaitable<Result<std::optional<AttemptRow>>> find_attempt(std::string id) = 0;
   virtual boost::asio::awaitable<Result<std::optional<EvaluationRow>>> find_evaluation(std::string id) = 0;
-  // An evaluation of the same normalised code on the same task, device (row id) and settings: the earliest one.
-  virtual boost::asio::awaitable<Result<std::optional<EvaluationRow>>> find_evaluation_of(
-      std::string normalised_sha256, std::string task, std::string device, std::string settings_sha256) = 0;
+  // The earliest evaluation of that key.
+  virtual boost::asio::awaitable<Result<std::optional<EvaluationRow>>> find_evaluation_of(EvaluationKey key) = 0;
   virtual boost::asio::awaitable<Result<std::vector<TrajectoryState>>> trajectory_states() = 0;
   // Writes everything queued, checkpoints the WAL and closes. Nothing may be awaited after it.
   virtual boost::asio::awaitable<Result<void>> close() = 0;

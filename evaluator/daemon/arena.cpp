@@ -30,7 +30,9 @@ class HostArena : public Arena {
   HostArena& operator=(const HostArena&) = delete;
 
   std::byte* data() override { return static_cast<std::byte*>(data_); }
-  void poison(std::size_t size) override { std::memset(data_, 0xff, size); }
+  void poison(std::size_t offset, std::size_t size) override {
+    std::memset(static_cast<std::byte*>(data_) + offset, 0xff, size);
+  }
 
  private:
   void* data_ = nullptr;
@@ -54,7 +56,9 @@ class DeviceArena : public Arena {
   DeviceArena& operator=(const DeviceArena&) = delete;
 
   std::byte* data() override { return static_cast<std::byte*>(block_.address); }
-  void poison(std::size_t size) override { gpu::fill(block_.address, 0xff, size); }
+  void poison(std::size_t offset, std::size_t size) override {
+    gpu::fill(static_cast<std::byte*>(block_.address) + offset, 0xff, size);
+  }
 
  private:
   gpu::SharedBlock block_;

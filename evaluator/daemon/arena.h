@@ -21,8 +21,8 @@ class Arena {
   std::size_t bytes() const { return bytes_; }
   int descriptor() const { return descriptor_.get(); }
 
-  // Fills bytes [0, size) with 0xFF, which is NaN in every float format: what is never written shows.
-  virtual void poison(std::size_t size) = 0;
+  // Fills `size` bytes from `offset` with 0xFF, which is NaN in every float format: what is never written shows.
+  virtual void poison(std::size_t offset, std::size_t size) = 0;
 
  protected:
   Arena(UniqueFd descriptor, std::size_t bytes) : descriptor_(std::move(descriptor)), bytes_(bytes) {}

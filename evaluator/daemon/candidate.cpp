@@ -22,11 +22,11 @@ void set_environment(const CandidateSettings& settings) {
   // The zygote's environment came from the judge's, which has no keys; this is a second wall.
   const std::map<std::string, std::string> kept = {
       {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-      {"HOME", settings.sandbox.scratch},
-      {"TMPDIR", settings.sandbox.scratch},
-      {"TRITON_CACHE_DIR", settings.sandbox.scratch + "/triton"},
-      {"TORCH_EXTENSIONS_DIR", settings.sandbox.scratch + "/extensions"},
-      {"CUDA_CACHE_PATH", settings.sandbox.scratch + "/cuda"},
+      {"HOME", settings.sandbox.files.scratch},
+      {"TMPDIR", settings.sandbox.files.scratch},
+      {"TRITON_CACHE_DIR", settings.sandbox.files.scratch + "/triton"},
+      {"TORCH_EXTENSIONS_DIR", settings.sandbox.files.scratch + "/extensions"},
+      {"CUDA_CACHE_PATH", settings.sandbox.files.scratch + "/cuda"},
       {"LANG", "C.UTF-8"}};
   py::object environment = py::module_::import("os").attr("environ");
   const char* libraries = std::getenv("LD_LIBRARY_PATH");
@@ -45,10 +45,8 @@ class CandidateProcess {
     for (;;) {
       json request;
       std::vector<UniqueFd> descriptors;
-      const auto status =
-          channel_.receive(request, std::chrono::steady_clock::now() + std::chrono::hours(24), &descriptors);
-      if (status != Channel::Status::ok) return;
-      channel_.send(answer(request, descriptors));
+      if (channel_.receive(request, no_deadline, &descriptors) != Channel::Status::ok) return;
+      channel_.send(answer(request, descriptors), no_deadline);
     }
   }
 
@@ -59,7 +57,9 @@ class CandidateProcess {
     if (op == "arena") return map_arena(request, descriptors);
     if (op == "run") return run(request);
     if (op == "collect") return collect(request);
+    if (op == "warm") return warm(request);
     if (op == "time") return time(request);
+    if (op == "outputs") return described(timed_);
     throw std::invalid_argument("unknown message " + op);
   }
 
@@ -92,13 +92,18 @@ class CandidateProcess {
   json run(const json& request) {
     outputs_.clear();
     const py::list arguments = arguments_from(request);
-    const py::tuple answered = runner_.attr("call")(arguments);
+    return described(runner_.attr("call")(arguments));
+  }
+
+  // `answered`: (outcome as JSON text, list of outputs), as Candidate.call returns it.
+  json described(const py::tuple& answered) {
+    outputs_.clear();
     json reply = json::parse(answered[0].cast<std::string>());
-    json described = json::array();
+    json outputs = json::array();
     if (reply.at("class") == "ok") {
-      for (const py::handle output : answered[1].cast<py::list>()) described.push_back(describe(output));
+      for (const py::handle output : answered[1].cast<py::list>()) outputs.push_back(describe(output));
     }
-    reply["outputs"] = described;
+    reply["outputs"] = outputs;
     reply["kernels"] = json::parse(runner_.attr("kernels")().cast<std::string>());
     return reply;
   }
@@ -134,19 +139,27 @@ class CandidateProcess {
     return json::object();
   }
 
-  json time(const json& request) {
+  gpu::Timer& timer() {
     if (timer_ == nullptr) timer_ = gpu::Timer::create(device_);
+    return *timer_;
+  }
+
+  json warm(const json& request) {
     const py::list arguments = arguments_from(request);
     const py::object function = runner_.attr("function");
+    timer().warm([&] { function(*arguments); }, request.at("calls").get<int>(), request.at("seconds").get<double>());
+    return json::object();
+  }
+
+  json time(const json& request) {
+    timed_ = py::tuple();
+    const py::list arguments = arguments_from(request);
+    const py::object function = runner_.attr("function");
+    runner_.attr("forget_launches")();
     py::object result;
-    const auto sample = timer_->measure([&] { result = function(*arguments); }, request.at("warm").get<int>());
-    outputs_.clear();
-    if (py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result)) {
-      for (const py::handle output : result) outputs_.push_back(output.cast<at::Tensor>());
-    } else {
-      outputs_.push_back(result.cast<at::Tensor>());
-    }
-    return {{"event_ns", sample.event_ns}, {"wall_ns", sample.wall_ns}, {"needs_sync", sample.needs_sync}};
+    const auto sample = timer().measure([&] { result = function(*arguments); });
+    timed_ = runner_.attr("answered")(result);
+    return {{"event_ns", sample.event_ns}, {"needs_sync", sample.needs_sync}, {"side_streams", sample.side_streams}};
   }
 
   int device_, capability_;
@@ -155,6 +168,7 @@ class CandidateProcess {
   std::vector<at::Tensor> outputs_;
   std::unique_ptr<gpu::Timer> timer_;
   py::object runner_;
+  py::tuple timed_;  // what the last timed call answered
 };
 
 }  // namespace

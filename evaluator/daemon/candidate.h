@@ -6,7 +6,9 @@
 //   arena   {role: "inputs"|"outputs", bytes} + descriptor  -> {}
 //   run     {arguments: [layout | value]}  -> {class, message, detail, outputs: [described], kernels: {...}}
 //   collect {offsets: [bytes]}             -> {}        copies the outputs of the last run, contiguous
-//   time    {arguments, warm}              -> {event_ns, wall_ns, needs_sync}      GPU only
+//   warm    {arguments, calls, seconds}    -> {}        GPU only: calls, at most for so long
+//   time    {arguments}                    -> {event_ns, needs_sync, side_streams}     GPU only: one cold call
+//   outputs {}                             -> as run, of the last timed call
 #pragma once
 
 #include "evaluator/daemon/zygote.h"

@@ -13,7 +13,20 @@ namespace anneal::evaluator {
 
 namespace {
 constexpr std::size_t max_descriptors = 8;
+
+Channel::Status await(int socket, short what, Deadline deadline) {
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd ready{socket, what, 0};
+    const int count = ::poll(&ready, 1, static_cast<int>(std::clamp<long long>(left, 0, 1'000'000)));
+    if (count > 0) return Channel::Status::ok;
+    if (count == 0 && left <= 0) return Channel::Status::timeout;
+    if (count < 0 && errno != EINTR) return Channel::Status::closed;
+  }
 }
+
+}  // namespace
 
 std::pair<Channel, Channel> Channel::pair() {
   int ends[2];
@@ -25,7 +38,7 @@ std::pair<Channel, Channel> Channel::pair() {
   return {Channel(UniqueFd(ends[0])), Channel(UniqueFd(ends[1]))};
 }
 
-Channel::Status Channel::send(const nlohmann::json& message, const std::vector<int>& descriptors) {
+Channel::Status Channel::send(const nlohmann::json& message, Deadline deadline, const std::vector<int>& descriptors) {
   const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > max_message_bytes || descriptors.size() > max_descriptors) {
     throw std::length_error("a message of " + std::to_string(text.size()) + " bytes");
@@ -44,22 +57,21 @@ Channel::Status Channel::send(const nlohmann::json& message, const std::vector<i
     rights->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
     std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size() * sizeof(int));
   }
-  while (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) return Status::closed;
+  while (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return Status::closed;
+    if (const Status room = await(socket_.get(), POLLOUT, deadline); room != Status::ok) return room;
   }
   return Status::ok;
 }
 
+bool Channel::has_unread() const {
+  char first;
+  return ::recv(socket_.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 Channel::Status Channel::receive(nlohmann::json& message, Deadline deadline, std::vector<UniqueFd>* descriptors) {
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    pollfd ready{socket_.get(), POLLIN, 0};
-    const int count = ::poll(&ready, 1, static_cast<int>(std::clamp<long long>(left, 0, 1'000'000)));
-    if (count > 0) break;
-    if (count == 0 && left <= 0) return Status::timeout;
-    if (count < 0 && errno != EINTR) return Status::closed;
-  }
+  if (const Status ready = await(socket_.get(), POLLIN, deadline); ready != Status::ok) return ready;
   std::string text(max_message_bytes + 1, '\0');
   iovec data{text.data(), text.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(max_descriptors * sizeof(int))];

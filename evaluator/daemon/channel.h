@@ -11,6 +11,7 @@
 namespace anneal::evaluator {
 
 using Deadline = std::chrono::steady_clock::time_point;
+inline constexpr Deadline no_deadline = Deadline::max();
 
 class Channel {
  public:
@@ -23,8 +24,12 @@ class Channel {
   enum class Status { ok, closed, timeout, malformed };
 
   // One message of at most max_message_bytes, with up to 8 descriptors (duplicated for the receiver).
-  // closed: the peer is gone. Never raises SIGPIPE. Throws std::length_error on a message too long.
-  Status send(const nlohmann::json& message, const std::vector<int>& descriptors = {});
+  // closed: the peer is gone; timeout: it does not read. Never raises SIGPIPE. Throws std::length_error on a message
+  // too long.
+  Status send(const nlohmann::json& message, Deadline deadline, const std::vector<int>& descriptors = {});
+
+  // Whether a message waits that nobody asked for.
+  bool has_unread() const;
 
   // The next message. malformed: not JSON, or not an object; the peer is broken or hostile.
   Status receive(nlohmann::json& message, Deadline deadline, std::vector<UniqueFd>* descriptors = nullptr);

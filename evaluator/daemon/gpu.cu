@@ -89,6 +89,8 @@ __global__ void write_all(unsigned int* data, std::size_t words, unsigned int sa
 }
 
 class EventTimer : public Timer {
+  using clock = std::chrono::steady_clock;
+
  public:
   explicit EventTimer(int device) {
     check(cudaSetDevice(device), "cudaSetDevice");
@@ -110,9 +112,15 @@ class EventTimer : public Timer {
   EventTimer(const EventTimer&) = delete;
   EventTimer& operator=(const EventTimer&) = delete;
 
-  Sample measure(const std::function<void()>& call, int warm) override {
-    using clock = std::chrono::steady_clock;
-    for (int i = 0; i < warm; ++i) call();
+  void warm(const std::function<void()>& call, int calls, double max_seconds) override {
+    const clock::time_point start = clock::now();
+    for (int i = 0; i < calls && std::chrono::duration<double>(clock::now() - start).count() < max_seconds; ++i) {
+      call();
+      check(cudaDeviceSynchronize(), "warm call");
+    }
+  }
+
+  Sample measure(const std::function<void()>& call) override {
     // A persisting carve-out would survive the flush. Not every device has one.
     if (cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0) != cudaSuccess) cudaGetLastError();
     if (cudaCtxResetPersistingL2Cache() != cudaSuccess) cudaGetLastError();
@@ -128,19 +136,25 @@ class EventTimer : public Timer {
     // A cold CPU needs up to 400 us to enqueue; an event that starts late would time the queue (docs/measurements.md).
     while (clock::now() - launch < std::chrono::microseconds(min_block_us)) {
     }
-    const clock::time_point release = clock::now();
     flags_[0] = 1;
+    check(cudaEventSynchronize(end_), "timed call");
+    const clock::time_point ended = clock::now();
     check(cudaDeviceSynchronize(), "timed call");
-    const clock::time_point done = clock::now();
+    const double busy_ns = std::chrono::duration<double, std::nano>(clock::now() - ended).count();
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
-    return {static_cast<double>(milliseconds) * 1e6, std::chrono::duration<double, std::nano>(done - release).count(),
-            flags_[1] != 0};
+    Sample sample;
+    sample.side_streams = busy_ns > idle_sync_ns;
+    sample.event_ns = static_cast<double>(milliseconds) * 1e6 + (sample.side_streams ? busy_ns : 0);
+    sample.needs_sync = flags_[1] != 0;
+    return sample;
   }
 
  private:
   static constexpr unsigned long long block_limit_ns = 50'000'000;
   static constexpr int min_block_us = 400;
+  // A synchronisation of an idle device takes 2 to 5 us.
+  static constexpr double idle_sync_ns = 15'000;
   void* flush_ = nullptr;
   std::size_t flush_words_ = 0;
   volatile int* flags_ = nullptr;
@@ -164,8 +178,15 @@ DeviceProperties open_device(int device) {
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   int version = 0;
   check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
-  return {properties.name, properties.major * 10 + properties.minor, static_cast<std::size_t>(properties.l2CacheSize),
-          properties.totalGlobalMem, version};
+  int clock_khz = 0, bus_bits = 0;
+  if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess) {
+    cudaGetLastError();
+    clock_khz = 0;
+  }
+  return {properties.name,           properties.major * 10 + properties.minor,
+          static_cast<std::size_t>(properties.l2CacheSize), properties.totalGlobalMem,
+          version,                   2.0 * clock_khz * 1e3 * bus_bits / 8};  // two transfers a clock
 }
 
 SharedBlock allocate_shared(int device, std::size_t bytes) {

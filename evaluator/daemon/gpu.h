@@ -16,7 +16,8 @@ struct DeviceProperties {
   int capability = 0;  // 90 for sm_90
   std::size_t l2_bytes = 0;
   std::size_t total_bytes = 0;
-  int driver_version = 0;  // CUDA's: 13000 for 13.0
+  int driver_version = 0;          // CUDA's: 13000 for 13.0
+  double peak_bytes_a_second = 0;  // of the memory, by its clock and bus width; 0 where the driver does not tell
 };
 
 // Initialises CUDA in this process: never call it before the zygote is forked.
@@ -43,12 +44,16 @@ class Timer {
   virtual ~Timer() = default;
 
   struct Sample {
-    double event_ns = 0;      // between CUDA events around the call, launch gaps removed by a blocking kernel
-    double wall_ns = 0;       // host clock from the release of the blocking kernel to a device-wide synchronisation
-    bool needs_sync = false;  // the call waited for the device, so that launch gaps are inside event_ns
+    // Between CUDA events around the call, launch gaps removed by a blocking kernel, and all that the device still did
+    // after the second event (work on other streams).
+    double event_ns = 0;
+    bool needs_sync = false;    // the call waited for the device, so that launch gaps are inside event_ns
+    bool side_streams = false;  // the device was still busy after the second event
   };
-  // warm: calls before the L2 flush, so that code, allocator and clocks are as in a loop.
-  virtual Sample measure(const std::function<void()>& call, int warm) = 0;
+  // Calls before a sample, so that code, allocator and clocks are as in a loop; no more once max_seconds have passed.
+  virtual void warm(const std::function<void()>& call, int calls, double max_seconds) = 0;
+  // Flushes L2, then times one call.
+  virtual Sample measure(const std::function<void()>& call) = 0;
 };
 
 }  // namespace anneal::evaluator::gpu

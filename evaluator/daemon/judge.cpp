@@ -1,33 +1,32 @@
 #include "evaluator/daemon/judge.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/random.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cmath>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <optional>
 #include <random>
 #include <shared_mutex>
 #include <sstream>
+#include <thread>
 
 #include "evaluator/daemon/arena.h"
-#include "evaluator/daemon/candidate.h"
+#include "evaluator/daemon/candidate_handle.h"
 #include "evaluator/daemon/compare.h"
 #include "evaluator/daemon/feedback.h"
 #include "evaluator/daemon/gpu.h"
 #include "evaluator/daemon/pairing.h"
+#include "evaluator/daemon/suite_task.h"
 #include "evaluator/daemon/tensors.h"
 
 namespace py = pybind11;
@@ -40,13 +39,9 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 1;
+constexpr int judge_version = 2;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-Deadline after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
 
 std::uint64_t entropy() {
   std::uint64_t value = 0;
@@ -64,191 +59,14 @@ std::string sha256(const std::string& bytes) {  // needs the GIL
   return py::module_::import("hashlib").attr("sha256")(py::bytes(bytes)).attr("hexdigest")().cast<std::string>();
 }
 
-// One argument of a call: a tensor, or a plain value in JSON.
-struct Argument {
-  std::string name;
-  std::optional<at::Tensor> tensor;
-  json value;
-};
-
-// The Python objects of one task. Made once, never destroyed: the interpreter is never finalised.
-struct TaskEntry {
-  std::string file, precision, category;
-  py::object facts_object;
-  json facts;
-  py::object task;  // anneal_eval.task.Task, loaded at its first evaluation
-};
-
-struct TaskFacts {
-  ComparisonRule::Kind kind = ComparisonRule::Kind::tolerance;
-  Thresholds thresholds;
-  double error_growth = 4;
-  bool needs_triton = true;
-  bool needs_integer_dot = false;
-  std::vector<std::string> in_place;
-};
-
-TaskFacts facts_from(const json& facts) {
-  TaskFacts result;
-  const std::string comparison = facts.at("comparison").get<std::string>();
-  if (comparison == "quantization") {
-    result.kind = ComparisonRule::Kind::quantization;
-    const json& limits = facts.at("thresholds");
-    result.thresholds = {limits.at("cosine").get<double>(), limits.at("l1_relative").get<double>(),
-                         limits.at("rmse").get<double>()};
-  } else if (comparison == "exact") {
-    result.kind = ComparisonRule::Kind::exact;
-  } else if (comparison != "tolerance") {
-    throw std::runtime_error("comparison: " + comparison + " is not tolerance, exact or quantization");
-  }
-  result.error_growth = facts.value("error_growth", 4.0);
-  result.needs_triton = facts.value("policy", "triton") == "triton";
-  result.needs_integer_dot = facts.value("integrity", "") == "w8a8";
-  if (facts.contains("in_place") && !facts["in_place"].is_null()) {
-    result.in_place = facts["in_place"].get<std::vector<std::string>>();
-  }
-  return result;
-}
-
-class JudgeImpl;
-
-// A candidate ended or overran: what the verdict says of it.
-struct CandidateLost {
-  std::string failure_class, message;
-};
-
-// A user of its own for each candidate, so that one that forks without end does not use up the others' processes.
-// Beyond the ids that distributions give out; two daemons differ by their process id.
-unsigned next_user() {
-  static std::atomic<unsigned> count{0};
-  return 100'000'000 + static_cast<unsigned>(::getpid()) % 100'000 * 1000 + count++ % 1000;
-}
-
-class ScratchFolder {
- public:
-  ScratchFolder(bool give_away, unsigned user) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "anneal-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw MachineFault("cannot make a folder in " + pattern);
-    path_ = pattern;
-    if (give_away && ::chown(path_.c_str(), user, user) != 0) {
-      throw MachineFault("cannot give " + path_ + " to the candidate's user");
-    }
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;  // what a hostile candidate left there may resist; it holds nothing of value
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-// A live candidate and its arenas, as one evaluation uses them.
-class CandidateHandle {
- public:
-  CandidateHandle(ZygoteClient& zygote, const CandidateSettings& settings)
-      : zygote_(zygote), device_(settings.device), spawned_(zygote.spawn(settings)) {}
-  ~CandidateHandle() {
-    try {
-      end();
-    } catch (const std::exception&) {
-      // The zygote is gone, and with it, by PDEATHSIG, the candidate.
-    }
-  }
-  CandidateHandle(const CandidateHandle&) = delete;
-  CandidateHandle& operator=(const CandidateHandle&) = delete;
-
-  // Throws CandidateLost when there is no answer.
-  json ask(const json& request, double seconds, const std::vector<int>& descriptors = {}) {
-    json reply;
-    Channel::Status status = spawned_.channel.send(request, descriptors);
-    if (status == Channel::Status::ok) status = spawned_.channel.receive(reply, after(seconds));
-    switch (status) {
-      case Channel::Status::ok:
-        return reply;
-      case Channel::Status::timeout: {
-        end();
-        std::ostringstream text;
-        text << "killed after " << seconds << " s";
-        throw CandidateLost{"timeout", text.str()};
-      }
-      case Channel::Status::malformed:
-        end();
-        throw CandidateLost{"crashed", "the process sent something else than its result"};
-      case Channel::Status::closed:
-        throw CandidateLost{"crashed", ended_how()};
-    }
-    throw MachineFault("unreachable");
-  }
-
-  Arena& inputs(std::size_t bytes) { return arena("inputs", inputs_, bytes); }
-  Arena& outputs(std::size_t bytes) { return arena("outputs", outputs_, bytes); }
-
-  void end() {
-    if (ended_) return;
-    ended_ = true;
-    status_ = zygote_.kill_and_reap(spawned_);
-    if (!status_)
-      throw MachineFault("a candidate could not be killed within a minute: the device must not be used any more");
-  }
-
- private:
-  Arena& arena(const char* role, std::unique_ptr<Arena>& held, std::size_t bytes) {
-    if (held == nullptr || held->bytes() < bytes) {
-      held = Arena::create(device_, std::max<std::size_t>(2 * bytes, 1 << 20));
-      ask({{"op", "arena"}, {"role", role}, {"bytes", held->bytes()}}, 30, {held->descriptor()});
-    }
-    return *held;
-  }
-
-  std::string ended_how() {
-    // The channel closed, so the candidate is gone or going; its init follows at once.
-    await_end();
-    end();
-    if (*status_ == sandbox_failed_status)
-      throw MachineFault("the sandbox could not be built (its reason is on stderr)");
-    if (*status_ > 128) {
-      const char* name = ::sigabbrev_np(*status_ - 128);
-      return std::string("the process was ended by SIG") + (name != nullptr ? name : std::to_string(*status_ - 128));
-    }
-    return "the process ended by itself with exit code " + std::to_string(*status_);
-  }
-
-  // Gives the init time to end with the candidate's own status before it is killed.
-  void await_end() {
-    pollfd ended{spawned_.init.get(), POLLIN, 0};
-    while (::poll(&ended, 1, 5000) < 0 && errno == EINTR) {
-    }
-  }
-
-  ZygoteClient& zygote_;
-  int device_;
-  Spawned spawned_;
-  std::unique_ptr<Arena> inputs_, outputs_;
-  bool ended_ = false;
-  std::optional<int> status_;
-};
-
 class JudgeImpl : public Judge {
  public:
   JudgeImpl(JudgeSettings settings, std::unique_ptr<ZygoteClient> zygote)
       : settings_(std::move(settings)), zygote_(std::move(zygote)) {}
 
   void start() {  // under the GIL
-    py::dict suite = py::module_::import("anneal_eval.task").attr("read_suite")(settings_.tasks_folder);
-    py::object as_json = py::module_::import("anneal_eval.task").attr("facts_json");
-    for (const auto& [id, value] : suite) {
-      const auto entry = value.cast<py::tuple>();
-      TaskEntry task;
-      task.file = entry[0].cast<std::string>();
-      task.precision = entry[1].cast<std::string>();
-      task.category = entry[2].cast<std::string>();
-      task.facts_object = entry[3];
-      task.facts = json::parse(as_json(entry[3]).cast<std::string>());
-      tasks_.emplace(id.cast<std::string>(), std::move(task));
+    for (auto& [id, task] : SuiteTask::read(settings_.suite, settings_.tasks_folder)) {
+      tasks_.emplace(id, std::move(task));
     }
     const py::object torch = py::module_::import("torch");
     facts_.torch = torch.attr("__version__").attr("__str__")().cast<std::string>();
@@ -257,10 +75,10 @@ class JudgeImpl : public Judge {
     // The references of fp32 convolutions must be fp32: cuDNN's default is TF32.
     torch.attr("backends").attr("cudnn").attr("allow_tf32") = false;
     if (settings_.device >= 0) {
-      const gpu::DeviceProperties properties = gpu::open_device(settings_.device);
-      facts_.device_name = properties.name;
-      facts_.driver = "CUDA " + std::to_string(properties.driver_version / 1000) + "." +
-                      std::to_string(properties.driver_version % 1000 / 10);
+      properties_ = gpu::open_device(settings_.device);
+      facts_.device_name = properties_.name;
+      facts_.driver = "CUDA " + std::to_string(properties_.driver_version / 1000) + "." +
+                      std::to_string(properties_.driver_version % 1000 / 10);
       timer_ = gpu::Timer::create(settings_.device);
       open_lock();
     } else {
@@ -296,10 +114,34 @@ class JudgeImpl : public Judge {
   JudgeSettings settings_;
   std::unique_ptr<ZygoteClient> zygote_;
   JudgeFacts facts_;
-  std::map<std::string, TaskEntry> tasks_;
+  std::map<std::string, std::unique_ptr<SuiteTask>> tasks_;
+  gpu::DeviceProperties properties_;
   std::unique_ptr<gpu::Timer> timer_;
   UniqueFd lock_;
   std::shared_mutex device_;  // building and checking share the device; timing holds it alone
+};
+
+// Held while timing: no other anneal process of the machine times on the same GPU.
+class MachineLock {
+ public:
+  // Throws MachineFault when another process has held it for half an hour.
+  explicit MachineLock(int fd) : fd_(fd) {
+    constexpr auto most_wait = std::chrono::minutes(30);
+    const auto start = Clock::now();
+    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EINTR && errno != EWOULDBLOCK) throw MachineFault(std::string("flock: ") + std::strerror(errno));
+      if (Clock::now() - start > most_wait) {
+        throw MachineFault("another process has been timing on this GPU for 30 minutes: see /tmp/anneal-cuda-*.lock");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  ~MachineLock() { ::flock(fd_, LOCK_UN); }
+  MachineLock(const MachineLock&) = delete;
+  MachineLock& operator=(const MachineLock&) = delete;
+
+ private:
+  int fd_;
 };
 
 // One evaluation, from code to verdict.
@@ -333,11 +175,11 @@ class Evaluation {
   void prepare() {
     const auto found = judge_.tasks_.find(order_.task);
     if (found == judge_.tasks_.end()) throw MachineFault("the suite has no task " + order_.task);
-    entry_ = &found->second;
-    facts_ = facts_from(entry_->facts);
+    task_ = found->second.get();
+    rules_ = task_->rules();
     draw_ = hex(entropy()) + hex(entropy());
     verdict_.task = order_.task;
-    verdict_.category = entry_->category;
+    verdict_.category = task_->category();
     verdict_.suite = judge_.settings_.suite;
     verdict_.device = judge_.settings_.device_text;
     verdict_.device_name = judge_.facts_.device_name;
@@ -345,21 +187,6 @@ class Evaluation {
     verdict_.draw = draw_;
     const py::gil_scoped_acquire gil;
     verdict_.code_sha256 = sha256(order_.code);
-    try {
-      if (!entry_->task) {
-        entry_->task = py::module_::import("anneal_eval.task")
-                           .attr("Task")(judge_.settings_.suite, order_.task, entry_->file, entry_->precision,
-                                         entry_->facts_object);
-      }
-      for (const auto& one : entry_->task.attr("cases").cast<py::dict>())
-        case_names_.push_back(one.first.cast<std::string>());
-      for (const auto& one : entry_->task.attr("perf_cases").cast<py::dict>()) {
-        perf_names_.push_back(one.first.cast<std::string>());
-      }
-    } catch (const py::error_already_set& error) {
-      throw MachineFault("task file " + entry_->file + ": " + error.what());
-    }
-    if (case_names_.empty()) throw MachineFault("task file " + entry_->file + " has no case");
   }
 
   // Static screen. Syntax and entry are found by the candidate's process: the judge never parses hostile code.
@@ -368,7 +195,7 @@ class Evaluation {
       fail_call("missing_entry", "the submission is empty");
       return false;
     }
-    if (!facts_.needs_integer_dot) return true;
+    if (!rules_.needs_integer_dot) return true;
     constexpr std::array forbidden = {"torch.quantize_per_tensor",
                                       "torch.quantize_per_channel",
                                       "torch.dequantize",
@@ -391,8 +218,9 @@ class Evaluation {
   void call() {
     const auto start = Clock::now();
     stage_ = &verdict_.call.failure_class;
-    const unsigned user = next_user();
-    scratch_ = std::make_unique<ScratchFolder>(judge_.zygote_->abilities().drop_user, user);
+    const unsigned user = next_candidate_user();
+    scratch_ =
+        std::make_unique<ScratchFolder>(judge_.zygote_->abilities().drop_user ? std::optional(user) : std::nullopt);
     const std::string path = scratch_->path() + "/kernel_" + verdict_.code_sha256.substr(0, 16) + ".py";
     std::ofstream file(path);
     file << order_.code;
@@ -401,19 +229,17 @@ class Evaluation {
     CandidateSettings settings;
     settings.device = judge_.settings_.device;
     settings.capability = judge_.settings_.capability;
-    settings.sandbox = {judge_.settings_.hidden_folders, scratch_->path(), settings.device >= 0, user};
-    try {
-      candidate_ = std::make_unique<CandidateHandle>(*judge_.zygote_, settings);
-    } catch (const std::runtime_error& error) {
-      throw MachineFault(std::string("cannot start a candidate: ") + error.what());
-    }
+    settings.sandbox = {{judge_.settings_.visible_folders, judge_.settings_.hidden_folders, scratch_->path()},
+                        settings.device >= 0,
+                        user};
+    candidate_ = std::make_unique<CandidateHandle>(*judge_.zygote_, settings);
     const json loaded =
         candidate_->ask({{"op", "load"}, {"path", path}, {"entry", order_.task}}, judge_.settings_.call_seconds);
     if (passed_call(loaded)) {
       const double left = std::max(1.0, judge_.settings_.call_seconds - seconds_since(start));
       const auto shared = checking();
-      const std::vector<Argument> arguments = draw_inputs(case_names_.front(), "standard");
-      passed_call(run_candidate_on(arguments, left));
+      passed_call(
+          run_candidate_on(task_->inputs(set_of(task_->case_names().front(), "standard"), device_text()), left));
     }
     verdict_.call.seconds = seconds_since(start);
     if (verdict_.call.failure_class == "not_run") {
@@ -439,9 +265,9 @@ class Evaluation {
     const auto start = Clock::now();
     stage_ = &verdict_.exe.failure_class;
     exe_start_ = start;
-    for (const std::string& name : case_names_) {
+    for (const std::string& name : task_->case_names()) {
       for (const char* kind : {"standard", "outlier"}) {
-        if (std::strcmp(kind, "outlier") == 0 && !has_outliers(name)) continue;
+        if (std::strcmp(kind, "outlier") == 0 && !task_->has_outliers(name)) continue;
         case_in_progress_ = name + " (" + kind + ")";
         verdict_.exe.cases.push_back(judge_case(name, kind));
       }
@@ -464,7 +290,7 @@ class Evaluation {
       if (!one.strict_ok && first == nullptr) first = &one;
     }
     exe.failure_class = "ok";
-    if (exe.strict_ok && facts_.needs_integer_dot && !integer_dot_) {
+    if (exe.strict_ok && rules_.needs_integer_dot && !integer_dot_) {
       exe.ok = exe.strict_ok = false;
       exe.failure_class = "not_quantized";
       exe.message = "no tl.dot of the compiled kernels takes int8 operands";
@@ -479,7 +305,8 @@ class Evaluation {
   void repeat_first_case() {
     if (!first_outputs_ || !verdict_.exe.cases.front().strict_ok) return;
     const auto shared = checking();
-    const std::vector<Argument> arguments = draw_inputs(case_names_.front(), "standard");
+    const InputSet first = set_of(task_->case_names().front(), "standard");
+    const std::vector<Argument> arguments = task_->inputs(first, device_text());
     const json reply = run_candidate_on(arguments, judge_.settings_.run_seconds);
     CaseVerdict& verdict = verdict_.exe.cases.front();
     if (reply.value("class", "crashed") != "ok") {
@@ -492,7 +319,7 @@ class Evaluation {
     const std::optional<std::vector<at::Tensor>> outputs = collect(reply, arguments, first_expected_, again);
     if (!outputs) {
       verdict = again;
-      verdict.name = case_names_.front();
+      verdict.name = first.case_name;
       verdict.inputs = "standard";
       return;
     }
@@ -500,9 +327,9 @@ class Evaluation {
     for (std::size_t i = 0; i < outputs->size(); ++i) same &= same_bytes((*outputs)[i], (*first_outputs_)[i]);
     verdict_.exe.deterministic = same;
     if (same) return;
-    again = compare_all(*outputs, first_expected_, case_names_.front(), false);
+    again = compare_all(*outputs, first_expected_, first);
     if (!again.strict_ok) {
-      again.name = case_names_.front();
+      again.name = first.case_name;
       again.inputs = "standard";
       again.failure_class = "race";
       verdict = again;
@@ -513,11 +340,19 @@ class Evaluation {
   // evaluation on the judge's stream would be timed as the baseline's.
   [[nodiscard]] std::shared_lock<std::shared_mutex> checking() { return std::shared_lock(judge_.device_); }
 
+  InputSet set_of(const std::string& name, const std::string& kind) const { return {name, kind, draw_}; }
+
   CaseVerdict judge_case(const std::string& name, const std::string& kind) {
     const auto shared = checking();
-    CaseVerdict verdict;
-    const std::vector<Argument> arguments = draw_inputs(name, kind);
+    const InputSet set = set_of(name, kind);
+    const std::vector<Argument> arguments = task_->inputs(set, device_text());
     const json reply = run_candidate_on(arguments, judge_.settings_.run_seconds);
+    return judge_reply(reply, set, arguments);
+  }
+
+  // What the candidate answered to `arguments`, which are still in the arena.
+  CaseVerdict judge_reply(const json& reply, const InputSet& set, const std::vector<Argument>& arguments) {
+    CaseVerdict verdict;
     if (reply.value("class", "crashed") != "ok") {
       verdict.failure_class = reply.value("class", "crashed");
       verdict.message = reply.value("message", "");
@@ -525,24 +360,24 @@ class Evaluation {
     } else {
       note_kernels(reply);
       // The reference runs only now, after the candidate.
-      std::vector<Expected> expected = expect(name, kind);
+      std::vector<Expected> expected = task_->expect(set, device_text());
       const std::optional<std::vector<at::Tensor>> outputs = collect(reply, arguments, expected, verdict);
       if (outputs) {
-        verdict = compare_all(*outputs, expected, name, kind == "perf");
-        if (!first_outputs_ && kind == "standard") {
+        verdict = compare_all(*outputs, expected, set);
+        if (!first_outputs_ && set.kind == "standard") {
           first_outputs_ = *outputs;
           first_expected_ = std::move(expected);
         }
       }
     }
-    verdict.name = name;
-    verdict.inputs = kind;
+    verdict.name = set.case_name;
+    verdict.inputs = set.kind;
     return verdict;
   }
 
   CaseVerdict compare_all(const std::vector<at::Tensor>& outputs, const std::vector<Expected>& expected,
-                          const std::string& name, bool is_perf) {
-    ComparisonRule rule{facts_.kind, facts_.thresholds, reduction_length(name, is_perf), facts_.error_growth};
+                          const InputSet& set) {
+    const ComparisonRule rule{rules_.kind, rules_.thresholds, task_->cost(set).reduction, rules_.error_growth};
     std::optional<CaseVerdict> worst;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       CaseVerdict one = compare_output(outputs[i], expected[i], rule);
@@ -563,7 +398,7 @@ class Evaluation {
       return std::nullopt;
     };
     const json& described = reply.at("outputs");
-    const std::size_t returned = expected.size() - facts_.in_place.size();
+    const std::size_t returned = expected.size() - rules_.in_place.size();
     if (described.size() != returned) {
       return refuse("wrong_shape",
                     "returned " + std::to_string(described.size()) + " outputs, expected " + std::to_string(returned));
@@ -608,13 +443,13 @@ class Evaluation {
       return refuse("mutated_input", "the kernel wrote to its input " + changed);
     }
     Arena& arena = candidate_->outputs(std::max<std::size_t>(bytes, 1));
-    arena.poison(bytes);
+    arena.poison(0, bytes);
     candidate_->ask({{"op", "collect"}, {"offsets", offsets}}, judge_.settings_.run_seconds);
     std::vector<at::Tensor> outputs;
     for (const TensorLayout& layout : layouts) {
       outputs.push_back(tensor_at(arena.data(), layout, judge_.settings_.device).clone());
     }
-    for (const std::string& name : facts_.in_place) outputs.push_back(placed(name, arguments).clone());
+    for (const std::string& name : rules_.in_place) outputs.push_back(placed(name, arguments).clone());
     return outputs;
   }
 
@@ -622,18 +457,22 @@ class Evaluation {
   at::Tensor placed(const std::string& name, const std::vector<Argument>& arguments) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].name == name) {
-        return tensor_at(candidate_->inputs(0).data(), placed_[i], judge_.settings_.device);
+        return in_place_of(i);
       }
     }
-    throw MachineFault("task file " + entry_->file + ": in_place names " + name + ", which no case passes");
+    throw MachineFault("task file " + task_->file() + ": in_place names " + name + ", which no case passes");
+  }
+
+  at::Tensor in_place_of(std::size_t argument) {
+    return tensor_at(candidate_->inputs(0).data(), placed_[argument], judge_.settings_.device);
   }
 
   std::string changed_input(const std::vector<Argument>& arguments) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].tensor) continue;
-      if (std::find(facts_.in_place.begin(), facts_.in_place.end(), arguments[i].name) != facts_.in_place.end())
+      if (std::find(rules_.in_place.begin(), rules_.in_place.end(), arguments[i].name) != rules_.in_place.end())
         continue;
-      const at::Tensor now = flat_span(tensor_at(candidate_->inputs(0).data(), placed_[i], judge_.settings_.device));
+      const at::Tensor now = flat_span(in_place_of(i));
       if (!same_bytes(now, flat_span(*arguments[i].tensor))) return arguments[i].name;
     }
     return "";
@@ -654,9 +493,19 @@ class Evaluation {
     return reply;
   }
 
-  // Copies the inputs into the arena, behind a random shift so that no address repeats.
-  json place(const std::vector<Argument>& arguments) {
-    std::size_t bytes = arena_alignment * (random_() % 16);
+  static constexpr std::size_t most_shift = 16 * arena_alignment;
+
+  static std::size_t room_for(const std::vector<Argument>& arguments) {
+    std::size_t bytes = most_shift;
+    for (const Argument& one : arguments) {
+      if (one.tensor) bytes += align_up(layout_of(*one.tensor).bytes()) + arena_alignment;
+    }
+    return bytes;
+  }
+
+  // Copies the inputs into the arena from `base` on, behind a random shift so that no address repeats.
+  json place(const std::vector<Argument>& arguments, std::size_t base = 0) {
+    std::size_t bytes = base + arena_alignment * (random_() % 16);
     json described = json::array();
     placed_.assign(arguments.size(), {});
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -670,7 +519,7 @@ class Evaluation {
       described.push_back(layout_to_json(placed_[i]));
     }
     Arena& arena = candidate_->inputs(bytes);
-    arena.poison(bytes);
+    arena.poison(base, bytes - base);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].tensor || arguments[i].tensor->numel() == 0) continue;
       flat_span(tensor_at(arena.data(), placed_[i], judge_.settings_.device)).copy_(flat_span(*arguments[i].tensor));
@@ -682,75 +531,6 @@ class Evaluation {
   std::string device_text() const {
     return judge_.settings_.device < 0 ? "cpu" : "cuda:" + std::to_string(judge_.settings_.device);
   }
-
-  template <class F>
-  auto in_python(F&& f) {
-    const py::gil_scoped_acquire gil;
-    try {
-      return f();
-    } catch (const py::error_already_set& error) {
-      throw MachineFault("task " + order_.task + " (" + entry_->file + "): " + error.what());
-    }
-  }
-
-  std::vector<Argument> draw_inputs(const std::string& name, const std::string& kind) {
-    return in_python([&] {
-      const py::list values = entry_->task.attr("inputs")(name, kind, draw_, device_text());
-      const py::list names = entry_->task.attr("argument_names")(name, kind);
-      const py::object dumps = py::module_::import("json").attr("dumps");
-      std::vector<Argument> arguments;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        Argument argument;
-        argument.name = names[i].cast<std::string>();
-        if (THPVariable_Check(py::object(values[i]).ptr())) {
-          argument.tensor = values[i].cast<at::Tensor>();
-        } else {
-          argument.value = json::parse(dumps(values[i]).cast<std::string>());
-        }
-        arguments.push_back(std::move(argument));
-      }
-      return arguments;
-    });
-  }
-
-  std::vector<Expected> expect(const std::string& name, const std::string& kind) {
-    return in_python([&] {
-      const py::object task = entry_->task;
-      const auto inputs = [&] { return task.attr("inputs")(name, kind, draw_, device_text()); };
-      const py::list published = task.attr("reference")(inputs());
-      const py::list exact = task.attr("reference_fp64")(inputs());
-      const py::object scheme = task.attr("scheme_fp64")(inputs());
-      std::vector<Expected> expected;
-      for (std::size_t i = 0; i < published.size(); ++i) {
-        Expected one;
-        one.published = published[i].cast<at::Tensor>();
-        one.exact = exact[i].cast<at::Tensor>();
-        if (!scheme.is_none()) one.scheme = scheme.cast<py::list>()[i].cast<at::Tensor>();
-        expected.push_back(std::move(one));
-      }
-      return expected;
-    });
-  }
-
-  bool has_outliers(const std::string& name) {
-    return in_python([&] { return entry_->task.attr("has_outliers")(name).cast<bool>(); });
-  }
-
-  struct Cost {
-    std::optional<double> bytes, flops;
-    double reduction = 1;
-  };
-  Cost cost(const std::string& name, bool is_perf) {
-    return in_python([&] {
-      const py::tuple values = entry_->task.attr("cost")(name, is_perf);
-      Cost result;
-      if (!values[0].is_none()) result.bytes = values[0].cast<double>();
-      if (!values[1].is_none()) result.flops = values[1].cast<double>();
-      result.reduction = values[2].cast<double>();
-      return result;
-    });
-  }
-  double reduction_length(const std::string& name, bool is_perf) { return cost(name, is_perf).reduction; }
 
   void note_kernels(const json& reply) {
     const json& facts = reply.at("kernels");
@@ -770,7 +550,7 @@ class Evaluation {
   }
 
   void policy() {
-    if (facts_.needs_triton && least_launches_.value_or(0) == 0 && verdict_.exe.failure_class != "not_run") {
+    if (rules_.needs_triton && least_launches_.value_or(0) == 0 && verdict_.exe.failure_class != "not_run") {
       const bool ran = std::any_of(verdict_.exe.cases.begin(), verdict_.exe.cases.end(),
                                    [](const CaseVerdict& one) { return one.strict_ok; });
       if (!ran) return;  // nothing right to refuse
@@ -794,36 +574,48 @@ class Evaluation {
       return;
     }
     const auto start = Clock::now();
-    std::vector<PairedCase> measured;
     PairingSettings settings;
     settings.max_seconds = judge_.settings_.perf_seconds_a_case;
-    int syncs = 0, samples = 0;
-    Cost total{0.0, 0.0, 1};
+    TimingNotes notes;
+    std::vector<PairedCase> measured;
+    std::optional<double> bytes = 0, flops = 0;
     double candidate_seconds = 0;
     stage_ = &perf.reason;
-    for (const std::string& name : perf_names_) {
+    for (const std::string& name : task_->perf_case_names()) {
       case_in_progress_ = name + " (perf)";
       CaseVerdict at_scale = judge_case(name, "perf");
       if (!at_scale.strict_ok) {
         fail_at_scale(std::move(at_scale));
         return;
       }
-      const PairedCase paired = time_case(name, settings, syncs, samples);
-      const Cost one = cost(name, true);
-      perf.cases.push_back({name, paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
-                            static_cast<int>(paired.quads.size()), 0, one.bytes, one.flops});
-      if (one.bytes && total.bytes)
-        *total.bytes += *one.bytes;
-      else
-        total.bytes.reset();
-      if (one.flops && total.flops)
-        *total.flops += *one.flops;
-      else
-        total.flops.reset();
-      candidate_seconds += paired.candidate_ns * 1e-9;
-      measured.push_back(paired);
+      std::optional<PairedCase> paired;
+      try {
+        paired = time_case(name, settings, notes);
+      } catch (const TimingStopped& stopped) {
+        verdict_.perf = PerfVerdict();
+        perf.status = stopped.status;
+        perf.reason = "case " + name + ": " + stopped.reason;
+        return;
+      }
+      if (notes.wrong) {
+        fail_at_scale(std::move(*notes.wrong));
+        return;
+      }
+      const Cost cost = task_->cost(set_of(name, "perf"));
+      perf.cases.push_back({name, paired->baseline_ns, paired->candidate_ns, paired->speedup, paired->ci,
+                            static_cast<int>(paired->quads.size()), 0, cost.bytes, cost.flops});
+      bytes = bytes && cost.bytes ? std::optional(*bytes + *cost.bytes) : std::nullopt;
+      flops = flops && cost.flops ? std::optional(*flops + *cost.flops) : std::nullopt;
+      candidate_seconds += paired->candidate_ns * 1e-9;
+      measured.push_back(std::move(*paired));
     }
     case_in_progress_.clear();
+    policy();  // once more: the timed calls may have launched nothing
+    if (!verdict_.policy.ok && !order_.policy_off) {
+      perf = PerfVerdict();
+      perf.reason = "the policy refuses the kernel";
+      return;
+    }
     if (measured.empty()) {
       perf.status = "not_measured";
       perf.reason = "the task has no perf case";
@@ -831,9 +623,10 @@ class Evaluation {
     }
     perf.status = "measured";
     summarise(measured, settings, perf);
-    if (total.bytes) perf.gbps = *total.bytes / candidate_seconds * 1e-9;
-    if (total.flops) perf.tflops = *total.flops / candidate_seconds * 1e-12;
-    if (2 * syncs > samples) verdict_.flags.push_back("needs_sync");
+    if (bytes) perf.gbps = *bytes / candidate_seconds * 1e-9;
+    if (flops) perf.tflops = *flops / candidate_seconds * 1e-12;
+    if (2 * notes.syncs > notes.samples) verdict_.flags.push_back("needs_sync");
+    if (2 * notes.side_streams > notes.samples) verdict_.flags.push_back("side_streams");
     perf.seconds = seconds_since(start);
   }
 
@@ -848,76 +641,130 @@ class Evaluation {
     verdict_.perf.reason = "the kernel is not correct";
   }
 
-  PairedCase time_case(const std::string& name, const PairingSettings& settings, int& syncs, int& samples) {
+  struct TimingNotes {
+    int samples = 0, syncs = 0, side_streams = 0;
+    std::optional<CaseVerdict> wrong;  // the answer to a timed call was wrong
+  };
+
+  // Why there is no time for a kernel that is correct.
+  struct TimingStopped {
+    std::string status, reason;
+  };
+
+  // Every timed call of the candidate gets inputs that it has never seen, written just before; a random tenth of the
+  // timed answers and that of one more call are judged, so that a kernel which remembers what it computed is refused.
+  PairedCase time_case(const std::string& name, const PairingSettings& settings, TimingNotes& notes) {
     const std::unique_lock alone(judge_.device_);
-    const std::vector<Argument> arguments = draw_inputs(name, "perf");
-    const json layouts = place(arguments);
-    // Both sides read the same memory: pages of another allocation alone made up to 1.3 % (docs/measurements.md).
-    py::object baseline = in_python([&] {
-      py::list inputs = entry_->task.attr("inputs")(name, "perf", draw_, device_text());
-      for (std::size_t i = 0; i < arguments.size(); ++i) {
-        if (!arguments[i].tensor) continue;
-        inputs[i] = py::cast(tensor_at(candidate_->inputs(0).data(), placed_[i], judge_.settings_.device));
-      }
-      return py::object(entry_->task.attr("baseline")(inputs));
-    });
-    const FileLock machine(judge_.lock_.get());
-    // The first calls of both sides compile, autotune and fill caches.
+    const MachineLock machine(judge_.lock_.get());
+    // The first calls of both sides compile, autotune and fill caches; a slow kernel does fewer.
     constexpr int first_warm = 20, warm = 2;
-    const auto time_baseline = [&](int warm_calls) {
-      return in_python([&] { return judge_.timer_->measure([&] { baseline(); }, warm_calls).event_ns; });
+    constexpr double most_warm_seconds = 1;
+    constexpr unsigned judged_share = 10;
+    const double floor_ns = fastest_ns(name);
+    // Two sets of inputs in two places of the arena. Both sides warm up on the older and are timed on the newer one, in
+    // the same memory: anything that only one of them does shows as up to 10 % (docs/measurements.md).
+    struct Placed {
+      InputSet set;
+      std::vector<Argument> arguments;
+      json layouts;
+      std::optional<Baseline> baseline;
     };
-    const auto time_candidate = [&](int warm_calls) {
+    std::array<Placed, 2> places;
+    int draws = 0, newer = 0;
+    const auto renew = [&] {
+      newer = 1 - newer;
+      Placed& placed = places[newer];
+      placed.set = {name, "perf", draw_ + "-" + std::to_string(draws++)};
+      placed.arguments = task_->inputs(placed.set, device_text());
+      const std::size_t room = room_for(placed.arguments);
+      candidate_->inputs(2 * room);
+      placed.layouts = place(placed.arguments, newer * room);
+      std::vector<Argument> in_arena = placed.arguments;
+      for (std::size_t i = 0; i < in_arena.size(); ++i) {
+        if (in_arena[i].tensor) in_arena[i].tensor = in_place_of(i);
+      }
+      placed.baseline = task_->baseline(in_arena);
+    };
+    const auto time_baseline = [&] {
+      if (!rules_.in_place.empty()) renew();
+      places[1 - newer].baseline->warm(*judge_.timer_, warm, most_warm_seconds);
+      return places[newer].baseline->measure(*judge_.timer_).event_ns;
+    };
+    const auto warm_candidate = [&](int calls) {
+      candidate_->ask(
+          {{"op", "warm"}, {"arguments", places[1 - newer].layouts}, {"calls", calls}, {"seconds", most_warm_seconds}},
+          judge_.settings_.run_seconds);
+    };
+    const auto judge_timed = [&] {
+      CaseVerdict timed = judge_reply(candidate_->ask({{"op", "outputs"}}, judge_.settings_.run_seconds),
+                                      places[newer].set, places[newer].arguments);
+      if (timed.strict_ok) return;
+      timed.message = "the answer of a timed call: " + timed.message;
+      notes.wrong = std::move(timed);
+    };
+    const auto time_candidate = [&](bool sure_to_be_judged) {
+      renew();
+      warm_candidate(warm);
       const auto before = Clock::now();
       const json reply =
-          candidate_->ask({{"op", "time"}, {"arguments", layouts}, {"warm", warm_calls}}, judge_.settings_.run_seconds);
-      ++samples;
-      syncs += reply.value("needs_sync", false) ? 1 : 0;
-      const double claimed = reply.at("event_ns").get<double>();
+          candidate_->ask({{"op", "time"}, {"arguments", places[newer].layouts}}, judge_.settings_.run_seconds);
       const double wall = seconds_since(before) * 1e9;
-      // The candidate's clock is a claim, which the judge's own bounds.
+      ++notes.samples;
+      notes.syncs += reply.value("needs_sync", false) ? 1 : 0;
+      notes.side_streams += reply.value("side_streams", false) ? 1 : 0;
+      const double claimed = reply.at("event_ns").get<double>();
+      // The candidate's clock is a claim: the judge's own bounds it from above, the memory's peak from below.
       if (!(claimed > 0) || claimed > wall) throw CandidateLost{"crashed", "the process reported an impossible time"};
+      if (claimed < floor_ns) throw TimingStopped{"rejected", below_floor(claimed, floor_ns)};
+      if (!notes.wrong && (sure_to_be_judged || random_() % judged_share == 0)) judge_timed();
       return claimed;
     };
-    PairedCase result;
     try {
-      time_baseline(first_warm);
-      time_candidate(first_warm);
+      renew();
+      renew();
+      places[newer].baseline->warm(*judge_.timer_, first_warm, most_warm_seconds);
+      warm_candidate(first_warm);
       const auto start = Clock::now();
-      result = measure_pairs(
+      const auto elapsed = [&] { return notes.wrong ? settings.max_seconds + 1 : seconds_since(start); };
+      PairedCase paired = measure_pairs(
           [&](int) {
             Quad quad;
             const bool baseline_first = (random_() & 1) != 0;
-            if (baseline_first) quad.baseline_ns[0] = time_baseline(warm);
-            quad.candidate_ns[0] = time_candidate(warm);
-            if (!baseline_first) quad.baseline_ns[0] = time_baseline(warm);
-            if (!baseline_first) quad.baseline_ns[1] = time_baseline(warm);
-            quad.candidate_ns[1] = time_candidate(warm);
-            if (baseline_first) quad.baseline_ns[1] = time_baseline(warm);
+            if (baseline_first) quad.baseline_ns[0] = time_baseline();
+            quad.candidate_ns[0] = time_candidate(false);
+            if (!baseline_first) {
+              quad.baseline_ns[0] = time_baseline();
+              quad.baseline_ns[1] = time_baseline();
+            }
+            quad.candidate_ns[1] = time_candidate(false);
+            if (baseline_first) quad.baseline_ns[1] = time_baseline();
             return quad;
           },
-          [&] { return seconds_since(start); }, settings);
-    } catch (...) {
-      in_python([&] { baseline = py::object(); });
+          elapsed, settings);
+      if (!notes.wrong) time_candidate(true);
+      return paired;
+    } catch (const CandidateLost& lost) {
+      // A correct kernel that is too slow to be timed stays correct; one that fails at this size does not.
+      if (lost.failure_class == "timeout") throw TimingStopped{"not_measured", lost.message + " while it was timed"};
       throw;
     }
-    in_python([&] { baseline = py::object(); });
-    return result;
   }
 
-  class FileLock {
-   public:
-    explicit FileLock(int fd) : fd_(fd) {
-      while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-      }
-    }
-    ~FileLock() { ::flock(fd_, LOCK_UN); }
-    FileLock(const FileLock&) = delete;
-    FileLock& operator=(const FileLock&) = delete;
+  // Reading and writing what the semantics require, beyond what the L2 may hold, at the memory's peak and 10 %
+  // (METRICS: faster than 0.9 of the datasheet floor is rejected).
+  double fastest_ns(const std::string& name) const {
+    const std::optional<double> bytes = task_->cost(set_of(name, "perf")).bytes;
+    const double peak = judge_.properties_.peak_bytes_a_second;
+    if (!bytes || peak <= 0) return 0;
+    return 0.9 * std::max(0.0, *bytes - static_cast<double>(judge_.properties_.l2_bytes)) / peak * 1e9;
+  }
 
-   private:
-    int fd_;
-  };
+  static std::string below_floor(double claimed, double floor_ns) {
+    std::ostringstream text;
+    text << std::setprecision(3) << claimed * 1e-3 << " us is less than the " << floor_ns * 1e-3
+         << " us that the memory needs for the task's bytes";
+    return text.str();
+  }
 
   // The candidate is gone: the stage that was running failed.
   void lose(const CandidateLost& lost) {
@@ -947,10 +794,9 @@ class Evaluation {
   JudgeImpl& judge_;
   const EvaluationOrder& order_;
   std::mt19937_64 random_;
-  TaskEntry* entry_ = nullptr;
-  TaskFacts facts_;
+  SuiteTask* task_ = nullptr;
+  TaskRules rules_;
   std::string draw_, detail_, case_in_progress_;
-  std::vector<std::string> case_names_, perf_names_;
   Verdict verdict_;
   const std::string* stage_ = nullptr;  // the field of the stage in progress
   Clock::time_point exe_start_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluator/daemon/fault.h"
 #include "evaluator/daemon/zygote.h"
 #include "evaluator/verdict.h"
 
@@ -16,7 +17,7 @@ struct JudgeSettings {
   std::string device_text = "cpu";
   std::string suite = "anneal";
   std::string tasks_folder;
-  std::vector<std::string> hidden_folders;
+  std::vector<std::string> visible_folders, hidden_folders;  // of the candidates' view of files (file_view.h)
   int capability = 90;
   // Deadlines are the judge's own clock; a candidate that misses one is killed. `call` covers import, compilation and
   // the first run, `run` each later one.
@@ -33,11 +34,6 @@ struct EvaluationOrder {
 
 struct JudgeFacts {
   std::string device_name, torch, triton, python, driver, settings_sha256;
-};
-
-// A machine fault: not the candidate's doing (the zygote died, the device is gone). The attempt counts as not judged.
-class MachineFault : public std::runtime_error {
-  using std::runtime_error::runtime_error;
 };
 
 class Judge {

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "evaluator/daemon/gpu.h"
@@ -162,6 +163,29 @@ std::filesystem::path python_sources() {
   return ANNEAL_EVALUATOR_PYTHON;
 }
 
+// What a candidate must be able to read beside the system's own folders: Python's, torch's, our own modules, and where
+// the loader finds libraries.
+std::vector<std::string> python_folders() {
+  const py::module_ sys = py::module_::import("sys");
+  auto folders = sys.attr("path").cast<std::vector<std::string>>();
+  for (const char* name : {"prefix", "base_prefix", "exec_prefix"}) {
+    folders.push_back(sys.attr(name).cast<std::string>());
+  }
+  if (const char* libraries = std::getenv("LD_LIBRARY_PATH"); libraries != nullptr) {
+    std::istringstream all(libraries);
+    for (std::string one; std::getline(all, one, ':');) folders.push_back(one);
+  }
+  std::vector<std::string> absolute;
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    const auto whole = std::filesystem::canonical(folder, error);
+    // A root folder here (an empty or odd entry) would show everything.
+    if (!error && std::filesystem::is_directory(whole) && whole != whole.root_path()) absolute.push_back(whole);
+    if (!error && std::filesystem::path(folder).is_absolute() && whole != folder) absolute.push_back(folder);
+  }
+  return absolute;
+}
+
 int device_ordinal(const std::string& device) {
   if (device == "cpu") return -1;
   if (device.rfind("cuda:", 0) == 0) return std::stoi(device.substr(5));
@@ -256,6 +280,7 @@ int run(const Options& options) {
     py::module_::import("torch");
     py::module_::import("triton");
     py::module_::import("anneal_eval.candidate");
+    settings.visible_folders = python_folders();
     const SandboxAbilities abilities = probe_sandbox(python);
     auto zygote = std::make_unique<ZygoteClient>(fork_zygote(abilities), abilities);
     at::set_num_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.jobs));

@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -14,16 +12,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 
+#include "evaluator/daemon/syscall_filter.h"
+#include "evaluator/daemon/unique_fd.h"
+
 namespace anneal::evaluator {
 
 namespace {
+
+constexpr unsigned long wanted_namespaces = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS;
 
 [[noreturn]] void fail_with(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -36,14 +37,39 @@ bool world_can_reach(const std::filesystem::path& path) {
   return true;
 }
 
-// Whether a child may be born into these namespaces and mount there.
+void write_file(const char* path, const std::string& text) {
+  const UniqueFd file(::open(path, O_WRONLY | O_CLOEXEC));
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail_with(path);
+}
+
+// In a fresh user namespace: the process stays who it was.
+void keep_own_user(unsigned user, unsigned group) {
+  write_file("/proc/self/setgroups", "deny");
+  write_file("/proc/self/uid_map", std::to_string(user) + " " + std::to_string(user) + " 1");
+  write_file("/proc/self/gid_map", std::to_string(group) + " " + std::to_string(group) + " 1");
+}
+
+// Whether a child may be born into these namespaces and mount there: a fresh /proc above all, which needs the process
+// to be in its own PID namespace and the machine's /proc to be whole.
 bool namespaces_work(unsigned long flags) {
+  const unsigned user = ::geteuid(), group = ::getegid();
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::unshare(static_cast<int>(flags & ~static_cast<unsigned long>(CLONE_NEWPID))) != 0) ::_exit(1);
-    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(1);
-    if (::mount("tmpfs", "/mnt", "tmpfs", 0, "size=4k") != 0) ::_exit(1);
-    ::_exit(0);
+    if (::unshare(static_cast<int>(flags)) != 0) ::_exit(1);
+    try {
+      if ((flags & CLONE_NEWUSER) != 0) keep_own_user(user, group);
+    } catch (const std::exception&) {
+      ::_exit(1);
+    }
+    const pid_t first = ::fork();
+    if (first == 0) {
+      if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(1);
+      if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) ::_exit(1);
+      if (::mount("tmpfs", "/tmp", "tmpfs", 0, "size=4k") != 0) ::_exit(1);
+      ::_exit(0);
+    }
+    int status = 1;
+    ::_exit(first > 0 && ::waitpid(first, &status, 0) == first && status == 0 ? 0 : 1);
   }
   int status = 0;
   return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
@@ -54,87 +80,45 @@ void set_limit(__rlimit_resource which, rlim_t value) {
   ::setrlimit(which, &limit);
 }
 
-// System calls that no kernel needs and that reach other processes, the kernel or new namespaces. They fail with EPERM.
-void filter_system_calls() {
-  constexpr std::array refused = {SYS_ptrace,
-                                  SYS_process_vm_readv,
-                                  SYS_process_vm_writev,
-                                  SYS_mount,
-                                  SYS_umount2,
-                                  SYS_pivot_root,
-                                  SYS_chroot,
-                                  SYS_unshare,
-                                  SYS_setns,
-                                  SYS_bpf,
-                                  SYS_perf_event_open,
-                                  SYS_userfaultfd,
-                                  SYS_keyctl,
-                                  SYS_add_key,
-                                  SYS_request_key,
-                                  SYS_io_uring_setup,
-                                  SYS_io_uring_enter,
-                                  SYS_io_uring_register,
-                                  SYS_kexec_load,
-                                  SYS_kexec_file_load,
-                                  SYS_init_module,
-                                  SYS_finit_module,
-                                  SYS_delete_module,
-                                  SYS_reboot,
-                                  SYS_swapon,
-                                  SYS_swapoff,
-                                  SYS_open_by_handle_at,
-                                  SYS_pidfd_getfd,
-                                  SYS_acct};
-  std::array<sock_filter, 4 + 2 * refused.size() + 1> program{};
-  std::size_t at = 0;
-  const auto statement = [&](std::uint16_t code, std::uint32_t value) { program[at++] = BPF_STMT(code, value); };
-  const auto jump_if = [&](std::uint32_t value, std::uint8_t yes, std::uint8_t no) {
-    program[at++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no);
-  };
-  statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch));
-  jump_if(AUDIT_ARCH_X86_64, 1, 0);
-  statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-  statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
-  for (const long call : refused) {
-    jump_if(static_cast<std::uint32_t>(call), 0, 1);
-    statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+void drop_capabilities() {
+  for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
+    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);  // refused without the privilege, and then there is none to drop
   }
-  statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) fail_with("seccomp");
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  if (::syscall(SYS_capset, &header, none) != 0) fail_with("drop capabilities");
 }
 
 }  // namespace
 
 SandboxAbilities probe_sandbox(const std::string& python_executable) {
   SandboxAbilities abilities;
-  const bool root = ::geteuid() == 0;
-  constexpr unsigned long wanted = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS;
+  abilities.own_user = ::geteuid();
+  abilities.own_group = ::getegid();
+  const bool root = abilities.own_user == 0;
   std::string missing;
-  if (root && namespaces_work(wanted)) {
+  const auto lacks = [&](const char* what) { missing += (missing.empty() ? "" : ", ") + std::string(what); };
+  const unsigned long wanted = wanted_namespaces | (root ? 0 : CLONE_NEWUSER);
+  if (namespaces_work(wanted)) {
     abilities.namespaces = wanted;
   } else {
-    missing = "namespaces";
+    lacks("namespaces");
   }
   std::error_code error;
   const auto resolved = std::filesystem::canonical(python_executable, error);
   abilities.drop_user = root && world_can_reach(std::filesystem::path(python_executable).parent_path()) && !error &&
                         world_can_reach(resolved.parent_path());
-  if (!abilities.drop_user) missing += missing.empty() ? "another user" : ", another user";
+  if (!abilities.drop_user && (root || abilities.namespaces == 0)) lacks("another user");
+  abilities.landlock = landlock_works();
+  if (!abilities.landlock) lacks("Landlock");
   abilities.text = missing.empty() ? "full" : "without " + missing;
   return abilities;
 }
 
-void isolate_mounts(const SandboxSettings& settings, const SandboxAbilities& abilities) {
+void isolate(const SandboxSettings& settings, const SandboxAbilities& abilities) {
   if (abilities.namespaces == 0) return;
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail_with("private mounts");
-  // Without a fresh /proc cuInit fails, and the old one would show the judge.
-  if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) fail_with("mount /proc");
-  for (const std::string& folder : settings.hidden_folders) {
-    if (::mount("tmpfs", folder.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | MS_RDONLY, "size=4k") != 0) {
-      fail_with("cover " + folder);
-    }
-  }
+  if ((abilities.namespaces & CLONE_NEWUSER) != 0) keep_own_user(abilities.own_user, abilities.own_group);
+  show_only(settings.files);
 }
 
 void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& abilities, int keep_fd) {
@@ -152,7 +136,7 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
     if (::write(score, "1000", 4) != 4) errno = 0;  // the out-of-memory killer takes the candidate, not the judge
     ::close(score);
   }
-  if (::chdir(settings.scratch.c_str()) != 0) fail_with("chdir " + settings.scratch);
+  if (::chdir(settings.files.scratch.c_str()) != 0) fail_with("chdir " + settings.files.scratch);
   if (abilities.drop_user) {
     set_limit(RLIMIT_NPROC, 512);
     if (::setgroups(0, nullptr) != 0 || ::setresgid(settings.user, settings.user, settings.user) != 0 ||
@@ -160,7 +144,9 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
       fail_with("drop the user");
     }
   }
+  drop_capabilities();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail_with("no_new_privs");
+  if (abilities.landlock) confine_files(settings.files);
   filter_system_calls();
 }
 

@@ -26,15 +26,18 @@ namespace {
 using nlohmann::json;
 
 json sandbox_to_json(const SandboxSettings& settings) {
-  return {{"hidden", settings.hidden_folders},
-          {"scratch", settings.scratch},
+  return {{"visible", settings.files.visible},
+          {"hidden", settings.files.hidden},
+          {"scratch", settings.files.scratch},
           {"gpu", settings.on_gpu},
           {"user", settings.user}};
 }
 
 SandboxSettings sandbox_from_json(const json& object) {
-  return {object.at("hidden").get<std::vector<std::string>>(), object.at("scratch").get<std::string>(),
-          object.at("gpu").get<bool>(), object.at("user").get<unsigned>()};
+  const auto folders = [&](const char* key) { return object.at(key).get<std::vector<std::string>>(); };
+  return {{folders("visible"), folders("hidden"), object.at("scratch").get<std::string>()},
+          object.at("gpu").get<bool>(),
+          object.at("user").get<unsigned>()};
 }
 
 // PID 1 of the candidate's namespaces: builds the mounts, forks the candidate, and ends as it ended. (Python as PID 1
@@ -43,7 +46,7 @@ SandboxSettings sandbox_from_json(const json& object) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setsid();
   try {
-    isolate_mounts(settings.sandbox, abilities);
+    isolate(settings.sandbox, abilities);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "anneal-evald: sandbox: %s\n", error.what());
     ::_exit(sandbox_failed_status);
@@ -86,11 +89,11 @@ void serve_spawn(Channel& judge, const json& request, std::vector<UniqueFd>& des
   }
   PyOS_AfterFork_Parent();
   if (pid < 0) {
-    judge.send({{"error", std::string("clone3: ") + std::strerror(errno)}});
+    judge.send({{"error", std::string("clone3: ") + std::strerror(errno)}}, no_deadline);
     return;
   }
   const UniqueFd owned(pidfd);
-  judge.send({{"pid", pid}}, {owned.get()});
+  judge.send({{"pid", pid}}, no_deadline, {owned.get()});
 }
 
 void serve_reap(Channel& judge, const json& request) {
@@ -101,10 +104,10 @@ void serve_reap(Channel& judge, const json& request) {
     ended = ::waitpid(pid, &status, WNOHANG);
   } while (ended < 0 && errno == EINTR);
   if (ended != pid) {
-    judge.send({{"alive", true}});
+    judge.send({{"alive", true}}, no_deadline);
     return;
   }
-  judge.send({{"status", WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)}});
+  judge.send({{"status", WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)}}, no_deadline);
 }
 
 [[noreturn]] void run_zygote(Channel judge, const SandboxAbilities& abilities) {
@@ -113,8 +116,7 @@ void serve_reap(Channel& judge, const json& request) {
   for (;;) {
     json request;
     std::vector<UniqueFd> descriptors;
-    const auto status = judge.receive(request, std::chrono::steady_clock::now() + std::chrono::hours(24), &descriptors);
-    if (status == Channel::Status::timeout) continue;
+    const auto status = judge.receive(request, no_deadline, &descriptors);
     if (status != Channel::Status::ok) ::_exit(0);  // the judge is gone
     if (request.at("op") == "spawn") {
       serve_spawn(judge, request, descriptors, abilities);
@@ -155,9 +157,9 @@ Channel fork_zygote(const SandboxAbilities& abilities) {
 json ZygoteClient::ask(const json& request, const std::vector<int>& descriptors, std::vector<UniqueFd>* received) {
   const std::lock_guard lock(mutex_);
   json reply;
-  if (channel_.send(request, descriptors) != Channel::Status::ok ||
-      channel_.receive(reply, std::chrono::steady_clock::now() + std::chrono::seconds(30), received) !=
-          Channel::Status::ok) {
+  const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  if (channel_.send(request, deadline, descriptors) != Channel::Status::ok ||
+      channel_.receive(reply, deadline, received) != Channel::Status::ok) {
     throw std::runtime_error("the zygote does not answer");
   }
   if (reply.contains("error")) throw std::runtime_error(reply["error"].get<std::string>());

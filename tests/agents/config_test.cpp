@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "agents/design.h"
 #include "agents/suggest.h"
 #include "fakes.h"
 
@@ -101,6 +100,33 @@ TEST_F(ConfigFile, BrokenYamlNamesLineAndColumn) {
   EXPECT_THAT(error("experiment: [a\nmodels: {"), HasSubstr("c.yaml:2:"));
 }
 
+TEST_F(ConfigFile, ATabInTheIndentationIsNamedWithItsLine) {
+  EXPECT_THAT(error("experiment: a\ntasks:\n\tnames: [mul]\n"),
+              HasSubstr("c.yaml:3:1: a tab in the indentation; YAML takes spaces only."));
+  EXPECT_THAT(error("models:\n  m:\n  \tapi: replay\n  \tfrom: x\n"), HasSubstr("c.yaml:3:1: a tab"));
+}
+
+TEST_F(ConfigFile, AnEmptyFileSaysSo) {
+  for (const char* text : {"", "\n", "# nothing\n", "---\n"}) {
+    EXPECT_THAT(error(text), HasSubstr("the configuration is empty")) << text;
+    EXPECT_THAT(error(text), HasSubstr("c.yaml:")) << text;
+    EXPECT_THAT(error(text), Not(HasSubstr(":0:"))) << text;
+  }
+}
+
+TEST_F(ConfigFile, WhatIsQuotedOfABinaryFileIsShortAndPlain) {
+  std::string binary =
+      "\x7f"
+      "ELF";
+  for (int i = 0; i < 100'000; ++i) binary += static_cast<char>('A' + i % 26);
+  for (const std::string& text : {binary, "experiment: a\ndevice: \"\\e[31m" + std::string(50'000, 'x') + "\"\n" + good,
+                                  std::string(60'000, 'k') + ": 1\n"}) {
+    const std::string message = error(text);
+    EXPECT_LT(message.size(), 500u) << message.substr(0, 500);
+    for (const char c : message) EXPECT_GE(static_cast<unsigned char>(c), 0x20u);
+  }
+}
+
 TEST_F(ConfigFile, MissingKeysAreNamed) {
   EXPECT_THAT(error("experiment: a\nmodels: {m: {api: replay, from: x}}\n"), HasSubstr("lacks the key 'methods'"));
   EXPECT_THAT(error(replaced(good, "base_url: \"https://api.example.com/v1\", ", "")),
@@ -172,11 +198,6 @@ TEST(Suggestion, IsTheNearestWithinReason) {
   EXPECT_EQ(edit_distance("", "abc"), 3);
   EXPECT_EQ(suggestion("gelo", {"relu", "gelu"}), "; did you mean 'gelu'?");
   EXPECT_EQ(suggestion("zzzzzz", {"a", "b"}), "; valid: a, b");
-}
-
-TEST(Design, DetectsThePublishedDifference) {
-  EXPECT_NEAR(detectable_difference(176, 0.2), 0.094, 0.0005);
-  EXPECT_EQ(detectable_difference(5, 0.2), 1);
 }
 
 }  // namespace

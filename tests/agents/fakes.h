@@ -101,6 +101,9 @@ class TableJudge : public evaluator::Judge {
     facts_.triton = "3.6.0";
     facts_.settings_sha256 = sha256_hex("settings");
   }
+  explicit TableJudge(const std::string& device_name) : TableJudge() {
+    if (!device_name.empty()) facts_.device_name = device_name;
+  }
   awaitable<Result<evaluator::Verdict>> evaluate(evaluator::EvaluationRequest request) override {
     ++judged[request.task + "|" + request.code];
     co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
@@ -188,12 +191,10 @@ class StoppingStore : public transitions::Store {
     if (stopped()) co_return stop();
     co_return co_await store_.find_evaluation(std::move(id));
   }
-  awaitable<Result<std::optional<transitions::EvaluationRow>>> find_evaluation_of(std::string code, std::string task,
-                                                                                  std::string device,
-                                                                                  std::string settings) override {
+  awaitable<Result<std::optional<transitions::EvaluationRow>>> find_evaluation_of(
+      transitions::EvaluationKey key) override {
     if (stopped()) co_return stop();
-    co_return co_await store_.find_evaluation_of(std::move(code), std::move(task), std::move(device),
-                                                 std::move(settings));
+    co_return co_await store_.find_evaluation_of(std::move(key));
   }
   awaitable<Result<std::vector<transitions::TrajectoryState>>> trajectory_states() override {
     if (stopped()) co_return stop();
@@ -278,7 +279,8 @@ struct RunResult {
 };
 
 inline RunResult run_once(const fs::path& file, const ExperimentConfig& config, const std::vector<Task>& tasks,
-                          const Script& script, RunOptions options = {}, long stop_after = 1L << 40) {
+                          const Script& script, RunOptions options = {}, long stop_after = 1L << 40,
+                          const std::string& device_name = "") {
   RunResult result;
   asio::io_context io(1);
   auto store = transitions::Store::open(io.get_executor(), file, transitions::Store::Mode::create_or_open);
@@ -286,7 +288,7 @@ inline RunResult run_once(const fs::path& file, const ExperimentConfig& config, 
   if (!store) return result;
   StoppingStore stopping(**store, stop_after);
   ScriptedLlm llm(stopping, script);
-  TableJudge judge;
+  TableJudge judge(device_name);
   const auto prompts = Prompts::load(fs::path(ANNEAL_SOURCE_DIR) / "prompts");
   EXPECT_TRUE(prompts.has_value()) << (prompts ? "" : prompts.error().message);
   if (!prompts) return result;

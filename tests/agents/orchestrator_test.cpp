@@ -121,12 +121,40 @@ TEST(Geak, AnApiErrorInOneSlotLetsTheOthersGoOnAndIsAskedAgainOnRequest) {
   down = false;
   const RunResult second = run_once(file, config, {make_task("a")}, script);
   EXPECT_EQ(second.ok().failed, 1);
+  EXPECT_EQ(second.ok().lost_replies, 1);
   EXPECT_TRUE(second.asked.empty());
   RunOptions retry;
   retry.retry_errors = true;
   const RunResult third = run_once(file, config, {make_task("a")}, script, retry);
   EXPECT_EQ(third.ok().done, 1);
+  EXPECT_EQ(third.ok().lost_replies, 0);
   EXPECT_EQ(third.asked.count("a|geak|generator|0|1|1"), 1u);
+}
+
+TEST(Geak, RetryErrorsEndsARunThatStoppedAfterAnyStoreCall) {
+  TemporaryFolder folder;
+  bool down = true;
+  const Script script = [&down](const llm::Request& request) {
+    const llm::CallPlace& p = request.place;
+    if (p.role == "reflector") return std::string("Fine.");
+    if (p.slot == 1 && p.iteration == 0 && down) return std::string("!");
+    return fenced(kernel("a", "call compile_error", "y = " + std::to_string(p.iteration * 10 + p.slot)));
+  };
+  const ExperimentConfig config = make_config({make_method("geak", 3, 2)});
+  const long calls = run_once(folder.path() / "whole.db", config, {make_task("a")}, script).store_calls;
+  RunOptions retry;
+  retry.retry_errors = true;
+  for (long stop = 0; stop < calls; ++stop) {
+    const fs::path file = folder.path() / (std::to_string(stop) + ".db");
+    down = true;
+    run_once(file, config, {make_task("a")}, script, {}, stop);
+    down = false;
+    const RunResult retried = run_once(file, config, {make_task("a")}, script, retry);
+    ASSERT_TRUE(retried.summary->has_value()) << stop << ": " << retried.summary->error().message;
+    ASSERT_EQ(retried.ok().done, 1) << stop << ": " << retried.ok().failures.at(0);
+    EXPECT_EQ(run_once(file, config, {make_task("a")}, script).ok().found_done, 1) << stop;
+    EXPECT_THAT(rows(file, "SELECT count(*) FROM attempt WHERE reply_class = 'ok'"), ElementsAre("6")) << stop;
+  }
 }
 
 TEST(Orchestrator, RunsBothMethodsAndASecondRunDoesNothing) {
@@ -195,6 +223,21 @@ TEST(Orchestrator, ChangingWhatTrajectoriesRanWithNamesTheKey) {
   ASSERT_FALSE(more.summary->has_value());
   EXPECT_EQ(more.summary->error().kind, ErrorKind::bad_input);
   EXPECT_THAT(more.summary->error().message, HasSubstr("iterations"));
+}
+
+TEST(Orchestrator, AnotherDeviceModelIsRefusedForOldAndNewTrajectories) {
+  TemporaryFolder folder;
+  const fs::path file = folder.path() / "x.db";
+  const ExperimentConfig config = make_config({make_method("single-shot")});
+  run_once(file, config, {make_task("c")}, story, {}, 1L << 40, "NVIDIA H200");
+  for (const char* task : {"c", "b"}) {
+    const RunResult other = run_once(file, config, {make_task(task)}, story, {}, 1L << 40, "NVIDIA A100");
+    ASSERT_FALSE(other.summary->has_value());
+    EXPECT_EQ(other.summary->error().kind, ErrorKind::bad_input);
+    EXPECT_THAT(other.summary->error().message, HasSubstr("`device_name`"));
+    EXPECT_TRUE(other.asked.empty());
+  }
+  EXPECT_EQ(run_once(file, config, {make_task("c")}, story, {}, 1L << 40, "NVIDIA H200").ok().found_done, 1);
 }
 
 TEST(Orchestrator, AddingTasksAndSeedsGoesOn) {

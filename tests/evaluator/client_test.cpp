@@ -127,7 +127,10 @@ TEST_F(EvaluatorClient, SaysWhatTheMachineLacks) {
 
 TEST_F(EvaluatorClient, SaysHowADaemonFailedToStart) {
   const Outcome dead = judge(options("dead"), {});
-  EXPECT_THAT(dead.start_error, HasSubstr("exited with code 9"));
+  EXPECT_THAT(dead.start_error, HasSubstr("exited with code 9; what it said, if anything, is above"));
+  const Outcome killed = judge(options("killed"), {});
+  EXPECT_THAT(killed.start_error, HasSubstr("killed by signal 9"));
+  EXPECT_THAT(killed.start_error, Not(HasSubstr("above")));
   const Outcome garbage = judge(options("garbage"), {});
   EXPECT_THAT(garbage.start_error, HasSubstr("frame of"));
   DaemonOptions silent = options("silent");
@@ -206,6 +209,13 @@ TEST_F(EvaluatorClient, TellsTheDaemonOfACancelledRequestAndGoesOn) {
   run_on_loop(cancel_one(daemon, &judged_after));
   EXPECT_TRUE(judged_after);
   EXPECT_THAT(log(), HasSubstr("cancel 1\n"));
+}
+
+TEST_F(EvaluatorClient, PassesTheFoldersToHide) {
+  DaemonOptions daemon = options();
+  daemon.hide = {"/a/runs", "/b c"};
+  judge(daemon, {});
+  EXPECT_THAT(log(), HasSubstr("--hide /a/runs --hide /b c"));
 }
 
 TEST_F(EvaluatorClient, GivesTheDaemonNoKeys) {

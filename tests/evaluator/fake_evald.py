@@ -97,6 +97,8 @@ def main():
     if device == "fatal":
         send({"type": "fatal", "kind": "missing", "message": "No CUDA device is visible."})
         return
+    if device == "killed":
+        os.kill(os.getpid(), 9)
     if device == "dead":
         sys.exit(9)
     if device == "silent":

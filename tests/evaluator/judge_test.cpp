@@ -164,6 +164,36 @@ TEST_F(RealJudge, HidesTaskFilesFromTheCandidate) {
   EXPECT_EQ(results[0].verdict->call.message, "ValueError: hidden");
 }
 
+TEST_F(RealJudge, ShowsTheCandidateNoFilesButTheSystemsAndItsOwn) {
+  const std::string code =
+      "import os, socket\n"
+      "def mul(input, other):\n"
+      "    found = []\n"
+      "    for folder in ('" +
+      std::string(ANNEAL_SOURCE_DIR) + "', '" + std::string(ANNEAL_SOURCE_DIR) +
+      "/tests', '/root', '/home', '/tmp', '/var', '/run'):\n"
+      "        try:\n"
+      "            found += [folder] if set(os.listdir(folder)) - {os.path.basename(os.getcwd())} else []\n"
+      "        except OSError:\n"
+      "            pass\n"
+      "    for file in ('/etc/x', '/usr/x', '/tmp/x', '/var/tmp/x'):\n"
+      "        try:\n"
+      "            open(file, 'w')\n"
+      "            found.append(file)\n"
+      "        except OSError:\n"
+      "            pass\n"
+      "    try:\n"
+      "        socket.socket(socket.AF_INET)\n"
+      "        found.append('network')\n"
+      "    except OSError:\n"
+      "        pass\n"
+      "    open('own', 'w').write('mine')\n"
+      "    raise ValueError(f'found {found}')\n";
+  const auto results = judged({{"peek", "mul", code, ""}});
+  ASSERT_TRUE(results[0].verdict);
+  EXPECT_EQ(results[0].verdict->call.message, "ValueError: found []");
+}
+
 TEST_F(RealJudge, GivesEveryCandidateAUserOfItsOwn) {
   const std::string code = "import os\ndef mul(input, other):\n    raise ValueError(f'user {os.getuid()}')\n";
   const auto results = judged({{"a", "mul", code, ""}, {"b", "mul", code, ""}});

@@ -159,8 +159,34 @@ TEST(Client, GivesUpAfterItsAttemptsAndSaysWhy) {
   EXPECT_TRUE(again->ok);
 }
 
-TEST(Client, EndsTheExperimentWhenKeyOrRequestIsRefused) {
-  for (const int status : {400, 401, 402, 403, 404}) {
+TEST(Client, ARefusedRequestCostsItsCallAlone) {
+  Scripted s({response_of(error_response(400, "This prompt is too long")), good("code")});
+  const auto refused = s.complete("r1");
+  ASSERT_TRUE(refused) << refused.error().message;
+  EXPECT_FALSE(refused->ok);
+  EXPECT_EQ(refused->http_status, 400);
+  EXPECT_THAT(refused->error, HasSubstr("This prompt is too long"));
+  const auto next = s.complete("r2");
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->ok);
+}
+
+TEST(Client, AModelThatCannotBeReachedIsSentNothingMore) {
+  Scripted s({good("stored"), fail(ErrorKind::unreachable, "api.example: no route")});
+  ASSERT_TRUE(s.complete("r1"));
+  const auto lost = s.complete("r2");
+  ASSERT_FALSE(lost);
+  EXPECT_THAT(lost.error().message, HasSubstr("no route"));
+  EXPECT_THAT(lost.error().message, HasSubstr("given up after 6 attempts"));
+  EXPECT_FALSE(s.complete("r3"));
+  EXPECT_EQ(s.transport->sent.size(), 1u + 6u);
+  const auto stored = s.complete("r1");
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(stored->text, "stored");
+}
+
+TEST(Client, EndsTheExperimentWhenKeyOrModelIsRefused) {
+  for (const int status : {401, 402, 403, 404}) {
     Scripted s({response_of(error_response(status, "Model `scripted` is gone"))});
     const auto reply = s.complete();
     ASSERT_FALSE(reply);
@@ -168,6 +194,8 @@ TEST(Client, EndsTheExperimentWhenKeyOrRequestIsRefused) {
     EXPECT_THAT(reply.error().message, HasSubstr("Model `scripted` is gone"));
     EXPECT_EQ(s.transport->sent.size(), 1u);
     EXPECT_THAT(s.store.log, ElementsAre("find r1", "begin r1", "finish failed r1"));
+    EXPECT_FALSE(s.complete("r2"));
+    EXPECT_EQ(s.transport->sent.size(), 1u) << "a refused model is not asked again";
   }
 }
 
@@ -208,8 +236,8 @@ TEST(Client, SendsTheKeyAndLetsItIntoNoText) {
   EXPECT_THAT(refused.error().message, HasSubstr("[key]"));
   EXPECT_THAT(refused.error().message, HasSubstr("ANNEAL_TEST_KEY"));
   EXPECT_THAT(s.store.replies["r1"].error, Not(HasSubstr(key)));
-  s.transport->answers = {good("you sent " + key)};
-  const auto echoed = s.complete("r2");
+  Scripted echo({good("you sent " + key)}, config);
+  const auto echoed = echo.complete("r2");
   ASSERT_TRUE(echoed);
   EXPECT_EQ(echoed->text, "you sent [key]");
 

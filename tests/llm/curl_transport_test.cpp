@@ -112,7 +112,7 @@ TEST(CurlTransport, CallsALostConnectionIo) {
   }
 }
 
-TEST(CurlTransport, CallsARefusedConnectionIo) {
+TEST(CurlTransport, CallsARefusedConnectionUnreachable) {
   HttpRequest request;
   {
     LocalServer server(LocalServer::script({chat_response("text")}));
@@ -120,7 +120,7 @@ TEST(CurlTransport, CallsARefusedConnectionIo) {
   }
   const auto response = post(request);
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().kind, ErrorKind::io);
+  EXPECT_EQ(response.error().kind, ErrorKind::unreachable);
 }
 
 TEST(CurlTransport, TimesOut) {

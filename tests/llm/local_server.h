@@ -23,6 +23,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -53,6 +54,7 @@ class LocalServer {
     std::vector<std::string> headers;  // "Retry-After: 1"; Content-Length is added
     std::chrono::milliseconds delay{0};
     Fault fault = Fault::none;
+    std::optional<std::size_t> claimed_length;  // Content-Length, when it is a lie
   };
 
   // Runs on the server's thread.
@@ -204,7 +206,8 @@ class LocalServer {
   static std::string head_of(const Response& response) {
     std::string head = "HTTP/1.1 " + std::to_string(response.status) + " Scripted\r\n";
     for (const std::string& header : response.headers) head += header + "\r\n";
-    head += "Content-Type: application/json\r\nContent-Length: " + std::to_string(response.body.size()) + "\r\n\r\n";
+    head += "Content-Type: application/json\r\nContent-Length: " +
+            std::to_string(response.claimed_length.value_or(response.body.size())) + "\r\n\r\n";
     return head;
   }
 

@@ -2,7 +2,8 @@
 """A judge for tests: speaks the daemon's protocol and reads its verdict from the kernel's first comment.
 
 "# ok": accepted. "# call CLASS" / "# exe CLASS": fails there. "# die": the daemon ends at once. With ANNEAL_FAKE_EVALD_DELAY
-(seconds) every verdict takes that long. Run by the interpreter that Python tests use; needs nothing but the standard
+(seconds) every verdict takes that long; with ANNEAL_FAKE_EVALD_ARGUMENTS (a file) it writes its command line there;
+ANNEAL_FAKE_EVALD_SANDBOX and ANNEAL_FAKE_EVALD_DEVICE_NAME are what it says of itself. Run by the interpreter that Python tests use; needs nothing but the standard
 library.
 """
 import hashlib
@@ -61,11 +62,14 @@ def main():
     if os.environ.get("ANNEAL_FAKE_EVALD_FATAL"):
         send({"type": "fatal", "kind": "missing", "message": os.environ["ANNEAL_FAKE_EVALD_FATAL"]})
         sys.exit(1)
+    if os.environ.get("ANNEAL_FAKE_EVALD_ARGUMENTS"):
+        with open(os.environ["ANNEAL_FAKE_EVALD_ARGUMENTS"], "w") as out:
+            out.write("\n".join(sys.argv[1:]) + "\n")
     jobs = int(sys.argv[sys.argv.index("--jobs") + 1]) if "--jobs" in sys.argv else 4
     delay = float(os.environ.get("ANNEAL_FAKE_EVALD_DELAY", "0"))
     send({"type": "hello", "protocol": 1,
-          "facts": {"device": "cpu", "device_name": "fake", "torch": "0", "triton": "0", "python": "3", "driver": "",
-                    "sandbox": "none", "settings_sha256": "5" * 64, "jobs": jobs or 4}})
+          "facts": {"device": "cpu", "device_name": os.environ.get("ANNEAL_FAKE_EVALD_DEVICE_NAME", "fake"), "torch": "0", "triton": "0", "python": "3", "driver": "",
+                    "sandbox": os.environ.get("ANNEAL_FAKE_EVALD_SANDBOX", "full"), "settings_sha256": "5" * 64, "jobs": jobs or 4}})
     while True:
         (size,) = struct.unpack("<I", read_exactly(4))
         message = json.loads(read_exactly(size))

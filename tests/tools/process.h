@@ -32,7 +32,7 @@ struct Outcome {
 class Process {
  public:
   Process(const fs::path& folder, std::vector<std::string> arguments,
-          std::map<std::string, std::string> environment = {})
+          std::map<std::string, std::string> environment = {}, void (*before)() = nullptr)
       : out_(folder / "stdout.txt"), err_(folder / "stderr.txt") {
     arguments.insert(arguments.begin(), std::string(ANNEAL_BIN_DIR) + "/anneal");
     environment.emplace("ANNEAL_EVALD", std::string(ANNEAL_SOURCE_DIR) + "/tests/tools/fake_evald.py");
@@ -48,6 +48,7 @@ class Process {
       const int err = open(err_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       dup2(out, STDOUT_FILENO);
       dup2(err, STDERR_FILENO);
+      if (before != nullptr) before();
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -86,8 +87,8 @@ class Process {
 };
 
 inline Outcome run(const fs::path& folder, std::vector<std::string> arguments,
-                   std::map<std::string, std::string> environment = {}) {
-  Process process(folder, std::move(arguments), std::move(environment));
+                   std::map<std::string, std::string> environment = {}, void (*before)() = nullptr) {
+  Process process(folder, std::move(arguments), std::move(environment), before);
   return process.wait();
 }
 

@@ -1,8 +1,12 @@
 // The real binary against a local server that speaks OpenAI's form, and a fake judge.
 #include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -182,7 +186,264 @@ TEST(Run, AnUnreachableServerFailsTheTrajectories) {
                                           "methods: [{name: single-shot, model: local}]\n");
   const Outcome outcome = run(folder.path(), {"run", config});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("1 reply did not arrive"));
+  EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1:9/v1/chat/completions"));
+  EXPECT_THAT(outcome.err, HasSubstr("given up after 6 attempts"));
+}
+
+// One place of geak's is refused while `down`.
+LocalServer::Handler answer_but(const std::string& place, const std::atomic<bool>& down) {
+  return [place, &down, good = answer()](const LocalServer::Request& request) {
+    const auto at = request.headers.find("x-anneal-place");
+    if (down && at != request.headers.end() && at->second == place) return test::error_response(400, "too long");
+    return good(request);
+  };
+}
+
+TEST(Run, ARefusedRequestCostsOneCallAndTheEndNamesRetryErrors) {
+  TemporaryFolder folder;
+  std::atomic<bool> down{true};
+  LocalServer server(answer_but("mul|geak|generator|0|1|0", down));
+  const std::string config = folder.write("c.yaml", config_for(server));
+  const Outcome first = run(folder.path(), {"run", config});
+  EXPECT_EQ(first.code, 1) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("400"));
+  EXPECT_THAT(first.err, HasSubstr("1 call failed (api_error); ask again with --retry-errors"));
+  EXPECT_THAT(first.err, HasSubstr("3 done, 0 done before, 1 failed; 14 attempts"));
+  down = false;
+  const size_t before = server.requests().size();
+  const Outcome again = run(folder.path(), {"run", config, "--display", "none"});
+  EXPECT_EQ(again.code, 1) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("1 call failed (api_error); ask again with --retry-errors"));
+  EXPECT_EQ(server.requests().size(), before);
+  const Outcome retried = run(folder.path(), {"run", config, "--retry-errors"});
+  EXPECT_EQ(retried.code, 0) << retried.err;
+  EXPECT_THAT(retried.err, Not(HasSubstr("--retry-errors")));
+}
+
+TEST(Run, RetryErrorsAfterAKillAsksOnlyForWhatIsMissing) {
+  for (const size_t kill_at : {5u, 8u, 11u}) {
+    TemporaryFolder folder;
+    std::atomic<bool> down{true};
+    LocalServer server(answer_but("sum|geak|generator|2|0|0", down));
+    const std::string config = folder.write("c.yaml", config_for(server));
+    {
+      Process process(folder.path(), {"run", config, "--db", "x.db"}, {{"ANNEAL_FAKE_EVALD_DELAY", "0.02"}});
+      for (int i = 0; i < 2000 && server.requests().size() < kill_at; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      process.signal(SIGKILL);
+      EXPECT_EQ(process.wait().code, -SIGKILL);
+    }
+    const Outcome resumed = run(folder.path(), {"run", config, "--db", "x.db"});
+    EXPECT_EQ(resumed.code, 1) << resumed.err;
+    const std::set<std::string> stored = stored_places(folder.path() / "x.db");
+    const auto before = answered_by_place(server);
+    down = false;
+    const Outcome retried = run(folder.path(), {"run", config, "--db", "x.db", "--retry-errors"});
+    EXPECT_EQ(retried.code, 0) << retried.err;
+    const auto after = answered_by_place(server);
+    for (const std::string& place : stored) EXPECT_EQ(after.at(place), before.at(place)) << place;
+    EXPECT_EQ(after.count("sum|geak|generator|2|0|1"), 1u);
+  }
+}
+
+TEST(Run, GetsThroughAServerThatLies) {
+  TemporaryFolder folder;
+  std::atomic<int> number{0};
+  LocalServer server([&number, good = answer()](const LocalServer::Request& request) {
+    LocalServer::Response response = good(request);
+    switch (++number) {
+      case 1:  // JSON that stops in the middle, with the length of what is sent
+        response.body.resize(response.body.size() / 2);
+        break;
+      case 2:  // more than is announced
+        response.claimed_length = response.body.size() / 2;
+        break;
+      case 3:  // less than is announced
+        response.fault = LocalServer::Fault::half_body;
+        break;
+      default:
+        break;
+    }
+    return response;
+  });
+  const Outcome outcome = run(folder.path(), {"run", folder.write("c.yaml", config_for(server))});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST(Run, APageInsteadOfAReplyIsAnApiErrorThatShowsNoControlCharacters) {
+  TemporaryFolder folder;
+  LocalServer server([](const LocalServer::Request&) {
+    LocalServer::Response page;
+    page.body = "<html>\x1b[2Jlog in</html>" + std::string(100'000, 'x');
+    return page;
+  });
+  const std::string text = config_for(server);
+  const std::string config = folder.write("c.yaml", text.substr(0, text.find("  - {name: geak")));
+  const Outcome outcome = run(folder.path(), {"run", config});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("2 calls failed (api_error); ask again with --retry-errors"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("\x1b")));
+  EXPECT_LT(outcome.err.size(), 4000u);
+}
+
+TEST(Run, AnotherDeviceModelIsAnErrorThatNamesTheKey) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  ASSERT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_DEVICE_NAME", "NVIDIA H200"}}).code, 0);
+  const Outcome other = run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_DEVICE_NAME", "NVIDIA A100"}});
+  EXPECT_EQ(other.code, 2) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("`device_name`"));
+  EXPECT_THAT(other.err, HasSubstr("--set device="));
+  EXPECT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_DEVICE_NAME", "NVIDIA H200"}}).code, 0);
+}
+
+TEST(Run, SaysThatTheSandboxIsNotFullOnEveryDisplay) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  for (const char* display : {"plain", "none"}) {
+    const Outcome outcome = run(folder.path(), {"run", config, "--display", display},
+                                {{"ANNEAL_FAKE_EVALD_SANDBOX", "without namespaces"}});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("WARNING: the sandbox is not full (without namespaces)"));
+  }
+  EXPECT_THAT(run(folder.path(), {"run", config}).err, Not(HasSubstr("WARNING")));
+}
+
+TEST(Run, HidesTheDatabaseRecordingsAndTestKernelsFromCandidates) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  fs::create_directory(folder.path() / "kept");
+  const Outcome outcome = run(folder.path(), {"run", config, "--db", "kept/x.db"},
+                              {{"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string arguments = folder.read("arguments");
+  EXPECT_THAT(arguments, HasSubstr("--hide\n" + fs::canonical(folder.path() / "kept").string() + "\n"));
+  for (const char* part : {"recordings", "tests/kernels"}) {
+    EXPECT_THAT(arguments, HasSubstr("--hide\n" + fs::canonical(fs::path(ANNEAL_SOURCE_DIR) / part).string() + "\n"));
+  }
+  // The judge's own folder must not be covered; one that kernels have to see must not be used in silence.
+  folder.write("judge/evald.py", "");
+  fs::copy_file(fs::path(ANNEAL_SOURCE_DIR) / "tests/tools/fake_evald.py", folder.path() / "judge/evald.py",
+                fs::copy_options::overwrite_existing);
+  fs::permissions(folder.path() / "judge/evald.py", fs::perms::owner_all);
+  const Outcome open = run(folder.path(), {"run", config, "--db", "judge/x.db"},
+                           {{"ANNEAL_EVALD", (folder.path() / "judge/evald.py").string()},
+                            {"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
+  EXPECT_EQ(open.code, 0) << open.err;
+  EXPECT_THAT(open.err, Not(HasSubstr("WARNING")));
+  EXPECT_THAT(folder.read("arguments"), Not(HasSubstr("/judge\n")));
+  folder.write("python/bin/python3", "");
+  folder.write("python/lib/module.py", "");
+  const Outcome seen = run(folder.path(), {"run", config, "--db", "python/lib/x.db"},
+                           {{"ANNEAL_PYTHON", (folder.path() / "python/bin/python3").string()},
+                            {"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
+  EXPECT_EQ(seen.code, 0) << seen.err;
+  EXPECT_THAT(seen.err, HasSubstr("WARNING: kernels can see"));
+  EXPECT_THAT(folder.read("arguments"), Not(HasSubstr("python/lib")));
+}
+
+// ---- Databases that fail.
+
+TEST(Run, ADamagedDatabaseLeavesWith3AndIsNotTouched) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  ASSERT_EQ(run(folder.path(), {"run", config, "--db", "x.db"}).code, 0);
+  const std::string whole = folder.read("x.db");
+  for (const size_t kept : {whole.size() / 2, size_t{4096}, size_t{50}}) {
+    folder.write("x.db", whole.substr(0, kept));
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"run", config, "--db", "x.db"},
+                                                    {"status", "x.db"},
+                                                    {"report", "x.db"},
+                                                    {"show", "x.db"},
+                                                    {"export", "x.db", "--what", "transitions", "--out", "-"}}) {
+      const Outcome outcome = run(folder.path(), command);
+      EXPECT_EQ(outcome.code, 3) << command[0] << " " << kept << ": " << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("x.db")) << command[0];
+      EXPECT_THAT(outcome.err, HasSubstr("damaged")) << command[0];
+    }
+    EXPECT_EQ(folder.read("x.db"), whole.substr(0, kept)) << kept;
+  }
+  // Pages of nonsense behind a good beginning.
+  std::string nonsense = whole;
+  for (size_t i = 4096; i < nonsense.size(); ++i) nonsense[i] = static_cast<char>(i * 7 + i / 251);
+  folder.write("x.db", nonsense);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"run", config, "--db", "x.db"}, {"status", "x.db"}, {"report", "x.db"}}) {
+    const Outcome outcome = run(folder.path(), command);
+    EXPECT_EQ(outcome.code, 3) << command[0] << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("damaged")) << command[0];
+  }
+  folder.write("x.db", whole);
+  EXPECT_EQ(run(folder.path(), {"run", config, "--db", "x.db"}).code, 0) << "the copy is good";
+}
+
+TEST(Run, AReadOnlyFolderLeavesWith3) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  fs::create_directory(folder.path() / "closed");
+  fs::permissions(folder.path() / "closed", fs::perms::owner_read | fs::perms::owner_exec);
+  // Root may write there; nobody may write to /proc.
+  const std::string database = geteuid() == 0 ? "/proc/x.db" : "closed/x.db";
+  const Outcome outcome = run(folder.path(), {"run", config, "--db", database});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("Cannot write " + database));
+  EXPECT_TRUE(server.requests().empty());
+}
+
+void limit_files() {
+  ::signal(SIGXFSZ, SIG_IGN);  // then writing beyond the limit fails, as it does on a full disk
+  const rlimit limit{400'000, 400'000};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+// Replies long enough to fill what space there is.
+LocalServer::Handler long_answer() {
+  return [good = answer()](const LocalServer::Request& request) {
+    unsigned x = 1;
+    std::string filling;
+    for (int i = 0; i < 60'000; ++i) filling += static_cast<char>('a' + ((x = x * 1664525u + 1013904223u) >> 24) % 26);
+    const auto place = request.headers.find("x-anneal-place");
+    return test::chat_response(filling + "\n" + reply_text(place == request.headers.end() ? "" : place->second));
+  };
+}
+
+TEST(Run, NoSpaceStopsTheRunWith3AndItGoesOnWhenThereIsSome) {
+  TemporaryFolder folder;
+  LocalServer server(long_answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  const Outcome stopped = run(folder.path(), {"run", config, "--db", "x.db"}, {}, limit_files);
+  EXPECT_EQ(stopped.code, 3) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("What was stored is kept"));
+  const std::set<std::string> stored = stored_places(folder.path() / "x.db");
+  const auto before = answered_by_place(server);
+  EXPECT_LT(before.size(), 23u) << "nothing more is asked for";
+  const Outcome resumed = run(folder.path(), {"run", config, "--db", "x.db"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const auto after = answered_by_place(server);
+  for (const std::string& place : stored) EXPECT_EQ(after.at(place), before.at(place)) << place;
+}
+
+TEST(Run, AFullDiskStopsTheRunWith3AndItGoesOnWhenThereIsSpace) {
+  TemporaryFolder folder;
+  const fs::path disk = folder.path() / "disk";
+  fs::create_directory(disk);
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=500k") != 0) {
+    GTEST_SKIP() << "no small disk can be mounted here: " << std::strerror(errno);
+  }
+  LocalServer server(long_answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  const Outcome stopped = run(folder.path(), {"run", config, "--db", "disk/x.db"});
+  EXPECT_EQ(stopped.code, 3) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("the disk is full"));
+  EXPECT_EQ(::mount(nullptr, disk.c_str(), nullptr, MS_REMOUNT, "size=50m"), 0);
+  const Outcome resumed = run(folder.path(), {"run", config, "--db", "disk/x.db"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  ::umount(disk.c_str());
 }
 
 TEST(Run, ALostJudgeIsReplacedAndWhatKillsItTwiceIsAMachineFault) {
@@ -249,6 +510,13 @@ TEST_F(BadInput, ConfigurationErrorsLeaveWith2AndNameThePlace) {
   expect({"run", "c.yaml", "--set", "models.recorded.api=anthropic"}, 2, "not supported yet");
 }
 
+TEST_F(BadInput, ABinaryFileAsConfigurationIsQuotedShortAndPlain) {
+  const Outcome outcome = run(folder.path(), {"run", std::string(ANNEAL_BIN_DIR) + "/anneal"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_LT(outcome.err.size(), 1000u);
+  for (const char c : outcome.err.substr(0, outcome.err.size() - 1)) EXPECT_GE(static_cast<unsigned char>(c), 0x20u);
+}
+
 TEST_F(BadInput, MissingThingsLeaveWith3) {
   expect({"run", folder.write("k.yaml",
                               "experiment: a\ntasks: {names: [mul]}\nmodels:\n  m: {api: openai, base_url: "
@@ -274,6 +542,13 @@ TEST_F(BadInput, DatabasesThatAreNotOursLeaveWith3AndAreLeftAlone) {
   }
   expect({"run", "c.yaml", "--db", "new.db"}, 3, "999");
   expect({"report", "absent.db"}, 2, "absent.db: there is no such file");
+  fs::create_directory(folder.path() / "d.db");
+  expect({"run", "c.yaml", "--db", "d.db"}, 3, "d.db is a folder");
+  expect({"eval", folder.write("mul.py", "# ok\n"), "--suite", "anneal", "--db", "d.db"}, 3, "d.db is a folder");
+  for (const char* command : {"status", "report", "show"}) expect({command, "d.db"}, 2, "d.db: is a folder");
+  expect({"run", "c.yaml", "--db", "rnus/x.db"}, 3, "the folder rnus does not exist");
+  EXPECT_FALSE(fs::exists(folder.path() / "rnus"));
+  EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "./runs/x.db"}).code, 0) << "the default folder is made";
 }
 
 TEST_F(BadInput, AChangedSettingOfAnExistingTrajectoryNamesTheKey) {
@@ -333,6 +608,55 @@ TEST(Eval, JudgesFilesFoldersAndJsonl) {
   const Outcome bad = run(folder.path(), {"eval", "bad.jsonl", "--suite", "anneal"});
   EXPECT_EQ(bad.code, 2);
   EXPECT_THAT(bad.err, HasSubstr("bad.jsonl:1: unknown task 'mull'; did you mean 'mul'?"));
+}
+
+TEST(Eval, ASubmissionThatIsNoTextFailsAloneAndTheOthersAreJudged) {
+  TemporaryFolder folder;
+  folder.write("k/mul/good.py", "# ok\ndef mul(a, b):\n    pass\n");
+  folder.write("k/mul/nul.py", std::string("# ok\ndef mul(a, b):\n\0    pass\n", 31));
+  folder.write("k/mul/latin.py", "# ok \xe9\ndef mul(a, b):\n    pass\n");
+  fs::create_symlink("nowhere.py", folder.path() / "k/mul/dangling.py");
+  const Outcome outcome = run(folder.path(), {"eval", "k", "--suite", "anneal", "--out", "results"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("1 judged: call 1, exe 1, strict 1, accepted 1"));
+  EXPECT_THAT(outcome.err, HasSubstr("k/mul/nul.py: holds a NUL byte"));
+  EXPECT_THAT(outcome.err, HasSubstr("k/mul/latin.py: is not UTF-8 text"));
+  EXPECT_THAT(outcome.err, HasSubstr("k/mul/dangling.py: cannot be read"));
+  EXPECT_THAT(outcome.err, HasSubstr("3 submissions could not be read"));
+  const std::string results = folder.read("results/results.jsonl");
+  EXPECT_EQ(std::count(results.begin(), results.end(), '\n'), 1);
+
+  folder.write("s.jsonl",
+               "{\"task\": \"mul\", \"code\": \"# ok\\u0000\"}\n{\"task\": \"mul\", \"code\": \"# ok \xe9\"}\n"
+               "{\"task\": \"mul\", \"code\": \"# ok\\ndef mul(a, b): pass\"}\n");
+  const Outcome jsonl = run(folder.path(), {"eval", "s.jsonl", "--suite", "anneal"});
+  EXPECT_EQ(jsonl.code, 1) << jsonl.err;
+  EXPECT_THAT(jsonl.out, HasSubstr("1 judged"));
+  EXPECT_THAT(jsonl.err, HasSubstr("s.jsonl:1: holds a NUL byte"));
+  EXPECT_THAT(jsonl.err, HasSubstr("s.jsonl:2: is not UTF-8 text"));
+  EXPECT_EQ(run(folder.path(), {"eval", "k/mul/nul.py", "--suite", "anneal"}).code, 1);
+}
+
+TEST(Eval, CtrlCHandsOverWhatWasJudged) {
+  TemporaryFolder folder;
+  for (int i = 0; i < 20; ++i)
+    folder.write("k/mul/" + std::to_string(i) + ".py", "# ok\ndef mul(a, b):\n    return " + std::to_string(i) + "\n");
+  const fs::path started = folder.path() / "arguments";
+  Process process(folder.path(), {"eval", "k", "--suite", "anneal", "--jobs", "1", "--out", "results"},
+                  {{"ANNEAL_FAKE_EVALD_DELAY", "0.3"}, {"ANNEAL_FAKE_EVALD_ARGUMENTS", started.string()}});
+  for (int i = 0; i < 4000 && !fs::exists(started); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  process.signal(SIGINT);
+  const Outcome stopped = process.wait();
+  EXPECT_EQ(stopped.code, 4) << stopped.err;
+  EXPECT_THAT(stopped.out, HasSubstr("not judged: stopped"));
+  EXPECT_THAT(stopped.out, Not(HasSubstr("\n0 judged")));
+  EXPECT_THAT(stopped.err, HasSubstr("interrupted"));
+  const std::string results = folder.read("results/results.jsonl");
+  const auto lines = std::count(results.begin(), results.end(), '\n');
+  EXPECT_GE(lines, 1);
+  EXPECT_LT(lines, 20);
+  EXPECT_THAT(stopped.out, HasSubstr(std::to_string(lines) + " judged: call " + std::to_string(lines)));
 }
 
 TEST(Tasks, AreListedAndShown) {

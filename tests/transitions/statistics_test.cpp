@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "transitions/design.h"
 #include "transitions/diff.h"
 #include "transitions/ids.h"
 
@@ -78,6 +79,11 @@ TEST(Ids, AreUuidsOfVersionFiveAndDependOnPartBoundaries) {
   EXPECT_EQ(id[14], '5');
   EXPECT_EQ(id, make_id({"a", "b"}));
   EXPECT_NE(id, make_id({"ab"}));
+}
+
+TEST(Design, DetectsThePublishedDifference) {
+  EXPECT_NEAR(detectable_difference(176, 0.2), 0.094, 0.0005);
+  EXPECT_EQ(detectable_difference(5, 0.2), 1);
 }
 
 }  // namespace

@@ -71,6 +71,7 @@ class StoreTest : public testing::Test {
       e.id = "e-" + id;
       e.device = "d";
       e.normalised_sha256 = "n";
+      e.task_sha256 = "f";
       e.verdict.task = "gelu";
       e.verdict.settings_sha256 = "s";
       e.verdict.call.ok = call;
@@ -129,9 +130,27 @@ TEST_F(StoreTest, KeepsTheFirstOkReplyAcrossReopening) {
   EXPECT_FALSE(found->usage.cached_tokens);
 }
 
+TEST_F(StoreTest, ACallThatWasNeverAnsweredMayBeMadeWithAnotherPrompt) {
+  base();
+  ok(store_->begin_call(request(), "h"));
+  EXPECT_FALSE(wait(store_->find_reply("call", "other")).value());
+  llm::Request changed = request();
+  changed.messages = {{"user", "write it otherwise"}};
+  ok(store_->begin_call(changed, "other"));
+  llm::Reply reply;
+  reply.ok = true;
+  reply.text = "answer";
+  ok(store_->finish_call("call", reply));
+  EXPECT_EQ(wait(store_->find_reply("call", "other")).value()->text, "answer");
+  EXPECT_FALSE(wait(store_->find_reply("call", "h")));
+}
+
 TEST_F(StoreTest, NamesTheCallWhosePromptChanged) {
   base();
   ok(store_->begin_call(request(), "h"));
+  llm::Reply reply;
+  reply.ok = true;
+  ok(store_->finish_call("call", reply));
   const auto found = wait(store_->find_reply("call", "other"));
   ASSERT_FALSE(found);
   EXPECT_THAT(found.error().message, HasSubstr("task gelu, method geak, iteration 1"));
@@ -145,6 +164,53 @@ TEST_F(StoreTest, NamesTheSettingThatChanged) {
   ok(store_->put_trajectory({"t", "e", "gelu", "geak", "m", 0, R"({ "iterations": 3 })"}));
 }
 
+TEST_F(StoreTest, AnotherDeviceModelOrJudgeOfAnExperimentIsAnErrorThatSaysWhatToDo) {
+  base();
+  const auto row = [](const char* id, const char* device, const char* settings) {
+    const nlohmann::json json = {{"iterations", 3}, {"device_name", device}, {"settings_sha256", settings}};
+    return TrajectoryRow{id, "e", "gelu", "geak", "m", 0, json.dump()};
+  };
+  ok(store_->put_trajectory(row("t", "NVIDIA H200", "s")));  // base() put it without: taken over
+  ok(store_->put_trajectory(row("t", "NVIDIA H200", "s")));
+  ok(store_->put_trajectory(row("u", "NVIDIA H200", "s")));
+  for (const char* id : {"t", "new"}) {
+    const Result<void> other = wait(store_->put_trajectory(row(id, "NVIDIA A100", "s")));
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().kind, ErrorKind::bad_input);
+    EXPECT_THAT(other.error().message, HasSubstr("'NVIDIA H200' (`device_name`)"));
+    EXPECT_THAT(other.error().message, HasSubstr("'NVIDIA A100'"));
+    EXPECT_THAT(other.error().message, HasSubstr("another --db"));
+    EXPECT_THAT(other.error().message, HasSubstr("--set device="));
+    EXPECT_THAT(wait(store_->put_trajectory(row(id, "NVIDIA H200", "x"))).error().message,
+                HasSubstr("`settings_sha256`"));
+  }
+}
+
+// The tables of schema version 1 with one judged trajectory.
+TEST_F(StoreTest, AFileOfSchemaOneIsMigratedAndKeepsWhatItsTrajectoriesRanWith) {
+  base();
+  attempt("a0", 0, "x = 1\n", true, true, 1.5, {});
+  ok(store_->close());
+  store_.reset();
+  {
+    SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
+    db.exec(
+        "ALTER TABLE evaluation DROP COLUMN policy_off; ALTER TABLE evaluation DROP COLUMN task_sha256;"
+        "UPDATE task SET file_sha256 = 'of the file'; PRAGMA user_version = 1");
+  }
+  open();
+  EXPECT_EQ(wait(store_->find_evaluation("e-a0")).value()->task_sha256, "of the file");
+  const Result<void> other =
+      wait(store_->put_trajectory({"new", "e", "gelu", "geak", "m", 1, R"({"device_name":"NVIDIA H200"})"}));
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("'interpreter' (`device_name`)"));
+  // Whether the policy was off is not known of it: it is judged anew.
+  EvaluationKey key;
+  key.normalised_sha256 = "n", key.task = "gelu", key.task_sha256 = "of the file", key.device = "d";
+  key.settings_sha256 = "s";
+  EXPECT_FALSE(wait(store_->find_evaluation_of(key)).value());
+}
+
 TEST_F(StoreTest, RoundTripsAttemptsEvaluationsAndStates) {
   base();
   attempt("a0", 0, "x = 1\n", true, true, 1.5, {});
@@ -154,8 +220,18 @@ TEST_F(StoreTest, RoundTripsAttemptsEvaluationsAndStates) {
   EXPECT_EQ(row.code, "x = 2\n");
   EXPECT_EQ(row.parents, std::vector<std::string>{"a0"});
   EXPECT_EQ(*wait(store_->find_evaluation("e-a0")).value()->verdict.perf.speedup, 1.5);
-  EXPECT_EQ(wait(store_->find_evaluation_of("n", "gelu", "d", "s")).value()->id, "e-a0");
-  EXPECT_FALSE(wait(store_->find_evaluation_of("n", "gelu", "d", "else")).value());
+  EvaluationKey key;
+  key.normalised_sha256 = "n", key.task = "gelu", key.task_sha256 = "f", key.device = "d", key.settings_sha256 = "s";
+  EXPECT_EQ(wait(store_->find_evaluation_of(key)).value()->id, "e-a0");
+  for (std::string EvaluationKey::* part :
+       {&EvaluationKey::normalised_sha256, &EvaluationKey::task, &EvaluationKey::task_sha256, &EvaluationKey::device,
+        &EvaluationKey::settings_sha256}) {
+    EvaluationKey other = key;
+    other.*part = "else";
+    EXPECT_FALSE(wait(store_->find_evaluation_of(other)).value());
+  }
+  key.policy_off = true;
+  EXPECT_FALSE(wait(store_->find_evaluation_of(key)).value());
   ok(store_->put_event("t", "trajectory_started", "{}"));
   EXPECT_EQ(wait(store_->trajectory_states()).value()[0].state, "running");
   ok(store_->put_event("t", "trajectory_failed", R"({"reason":"lost"})"));
@@ -188,13 +264,50 @@ TEST_F(StoreTest, RefusesNewerForeignAndBrokenFiles) {
   const Error newer = Store::open(io_.get_executor(), file_, Store::Mode::create_or_open).error();
   EXPECT_EQ(newer.kind, ErrorKind::missing);
   EXPECT_THAT(newer.message, HasSubstr("version 99"));
-  EXPECT_THAT(newer.message, HasSubstr("version 1"));
+  EXPECT_THAT(newer.message, HasSubstr("version " + std::to_string(kSchemaVersion)));
   std::filesystem::remove(file_);
   std::ofstream(file_) << std::string(5000, 'x');
   EXPECT_THAT(Store::open(io_.get_executor(), file_, Store::Mode::create_or_open).error().message,
               HasSubstr("not a SQLite database"));
   EXPECT_EQ(Store::open(io_.get_executor(), "/proc/none/x.db", Store::Mode::create_or_open).error().kind,
             ErrorKind::missing);
+}
+
+TEST_F(StoreTest, AFolderAndAMistypedPathAreNamedAndNothingIsMade) {
+  std::filesystem::create_directory(file_);
+  const Error folder = Store::open(io_.get_executor(), file_, Store::Mode::create_or_open).error();
+  EXPECT_EQ(folder.kind, ErrorKind::missing);
+  EXPECT_THAT(folder.message, HasSubstr("is a folder"));
+  const Error mistyped =
+      Store::open(io_.get_executor(), folder_ / "rnus" / "x.db", Store::Mode::create_or_open).error();
+  EXPECT_EQ(mistyped.kind, ErrorKind::missing);
+  EXPECT_THAT(mistyped.message, HasSubstr("rnus does not exist"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "rnus"));
+}
+
+TEST_F(StoreTest, AFullDiskIsNamedAndTheNextOpeningGoesOn) {
+  base();
+  ok(store_->close());
+  store_.reset();
+  auto db = Database::open(file_, Database::Mode::create_or_open);
+  ASSERT_TRUE(db) << db.error().message;
+  const int pages = (*db)->sql().execAndGet("PRAGMA page_count").getInt();
+  (*db)->sql().execAndGet("PRAGMA max_page_count = " + std::to_string(pages));
+  std::string random;
+  for (unsigned i = 0, x = 1; i < 100'000; ++i) random += static_cast<char>((x = x * 1664525u + 1013904223u) >> 24);
+  std::optional<Error> full;
+  try {
+    (*db)->put_text(random);
+  } catch (const std::exception& error) {
+    full = database_error(file_, error);
+  }
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->kind, ErrorKind::missing);
+  EXPECT_THAT(full->message, HasSubstr("the disk is full"));
+  db->reset();
+  open();
+  EXPECT_TRUE(wait(store_->find_experiment()).value());
+  ok(store_->put_event("t", "trajectory_started", "{}"));
 }
 
 TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
@@ -237,8 +350,38 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   EXPECT_EQ(m["iterations_round"][4]["strict_rate"], 0.0);
   EXPECT_EQ(m["repair_bias"]["rescued"]["n"], 1);
   EXPECT_EQ(m["failure_classes"]["exe"]["tail"], 1.0);
-  EXPECT_EQ(m["time_to_rescue"]["by_iteration"][1]["rescued_share"], 1.0);
+  EXPECT_EQ(r["time_to_rescue"]["geak@m"]["by_iteration"][1]["rescued_share"], 1.0);
   EXPECT_THAT(print_report(r), HasSubstr("exe_fix 2"));
+}
+
+// INTERFACE of `report --json`: each key in its place, and null where nothing was computed, with a text that says so.
+TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
+  base();
+  attempt("cccc0", 0, "x = 1\n", true, true, {}, {});
+  ok(store_->close());
+  store_.reset();
+  const nlohmann::json r = report({file_, file_}).value();
+  for (const char* key : {"experiment", "devices", "methods", "explained_deviance", "barriers", "fast_p",
+                          "total_outcome", "time_to_rescue", "failure_classes", "flags", "flaky_rate",
+                          "detectable_difference", "categories", "portability"}) {
+    ASSERT_TRUE(r.contains(key)) << key;
+    if (r[key].is_null()) EXPECT_THAT(r["not_measured"].value(key, ""), HasSubstr("not measured")) << key;
+  }
+  const nlohmann::json& m = r["methods"][0];
+  for (const char* key : {"method", "model", "seeds", "tasks", "iterations", "repair_bias", "speedup_decay",
+                          "transitions", "fixes", "calls", "tokens", "usd"}) {
+    ASSERT_TRUE(m.contains(key)) << key;
+    if (m[key].is_null())
+      EXPECT_THAT(r["not_measured"].value(std::string("methods.") + key, ""), HasSubstr("not measured"));
+  }
+  for (const char* key : {"barriers", "fast_p", "total_outcome", "time_to_rescue"}) {
+    EXPECT_FALSE(m.contains(key)) << key;
+    EXPECT_TRUE(r[key].contains("geak@m")) << key;
+    EXPECT_TRUE(r[key].contains("geak@m#2")) << key;
+  }
+  EXPECT_EQ(m["key"], "geak@m");
+  EXPECT_EQ(r["barriers"]["geak@m"]["call"]["count"], 1);
+  EXPECT_THAT(print_report(r), HasSubstr("not measured: "));
 }
 
 TEST_F(StoreTest, CountsOfARoundAreItsAttemptsAndItsGeometricMeanIsOverLogs) {

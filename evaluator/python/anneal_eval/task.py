@@ -37,6 +37,12 @@ class Task:
             values.append(value)
         return values
 
+    def case_names(self):
+        return list(self.cases)
+
+    def perf_case_names(self):
+        return list(self.perf_cases)
+
     def has_outliers(self, case_name):
         return any(isinstance(v, Spec) and v._outliers and v.numel > 0 for v in self.cases[case_name].inputs.values())
 

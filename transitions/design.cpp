@@ -1,8 +1,8 @@
-#include "agents/design.h"
+#include "transitions/design.h"
 
 #include <cmath>
 
-namespace anneal::agents {
+namespace anneal::transitions {
 
 double detectable_difference(int tasks, double discordant) {
   constexpr double z_alpha = 1.959963985, z_beta = 0.841621234;
@@ -19,4 +19,4 @@ double detectable_difference(int tasks, double discordant) {
   return high;
 }
 
-}  // namespace anneal::agents
+}  // namespace anneal::transitions

@@ -1,0 +1,128 @@
+#include "evaluator/daemon/candidate_handle.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "evaluator/daemon/candidate.h"
+
+namespace anneal::evaluator {
+
+namespace {
+
+using nlohmann::json;
+
+Deadline after(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+Spawned spawn(ZygoteClient& zygote, const CandidateSettings& settings) {
+  try {
+    return zygote.spawn(settings);
+  } catch (const std::runtime_error& error) {
+    throw MachineFault(std::string("cannot start a candidate: ") + error.what());
+  }
+}
+
+}  // namespace
+
+unsigned next_candidate_user() {
+  // Beyond the ids that distributions give out; two daemons differ by their process id.
+  static std::atomic<unsigned> count{0};
+  return 100'000'000 + static_cast<unsigned>(::getpid()) % 100'000 * 1000 + count++ % 1000;
+}
+
+ScratchFolder::ScratchFolder(std::optional<unsigned> user) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "anneal-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw MachineFault("cannot make a folder in " + pattern);
+  path_ = pattern;
+  if (user && ::chown(path_.c_str(), *user, *user) != 0) {
+    throw MachineFault("cannot give " + path_ + " to the candidate's user");
+  }
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;  // what a hostile candidate left there may resist; it holds nothing of value
+  std::filesystem::remove_all(path_, ignored);
+}
+
+CandidateHandle::CandidateHandle(ZygoteClient& zygote, const CandidateSettings& settings)
+    : zygote_(zygote), device_(settings.device), spawned_(spawn(zygote, settings)) {}
+
+CandidateHandle::~CandidateHandle() {
+  try {
+    end();
+  } catch (const std::exception&) {
+    // The zygote is gone, and with it, by PDEATHSIG, the candidate.
+  }
+}
+
+json CandidateHandle::ask(const json& request, double seconds, const std::vector<int>& descriptors) {
+  if (spawned_.channel.has_unread()) {  // an answer given before the question
+    end();
+    throw CandidateLost{"crashed", "the process sent something else than its result"};
+  }
+  json reply;
+  const Deadline deadline = after(seconds);
+  Channel::Status status = spawned_.channel.send(request, deadline, descriptors);
+  if (status == Channel::Status::ok) status = spawned_.channel.receive(reply, deadline);
+  switch (status) {
+    case Channel::Status::ok:
+      return reply;
+    case Channel::Status::timeout: {
+      end();
+      std::ostringstream text;
+      text << "killed after " << seconds << " s";
+      throw CandidateLost{"timeout", text.str()};
+    }
+    case Channel::Status::malformed:
+      end();
+      throw CandidateLost{"crashed", "the process sent something else than its result"};
+    case Channel::Status::closed:
+      throw CandidateLost{"crashed", ended_how()};
+  }
+  throw MachineFault("unreachable");
+}
+
+void CandidateHandle::end() {
+  if (ended_) return;
+  ended_ = true;
+  status_ = zygote_.kill_and_reap(spawned_);
+  if (!status_)
+    throw MachineFault("a candidate could not be killed within a minute: the device must not be used any more");
+}
+
+Arena& CandidateHandle::arena(const char* role, std::unique_ptr<Arena>& held, std::size_t bytes) {
+  if (held == nullptr || held->bytes() < bytes) {
+    constexpr std::size_t least = 64 << 20;  // room to grow in; a new arena costs a mapping on both sides
+    held = Arena::create(device_, std::max(bytes, least));
+    ask({{"op", "arena"}, {"role", role}, {"bytes", held->bytes()}}, 30, {held->descriptor()});
+  }
+  return *held;
+}
+
+std::string CandidateHandle::ended_how() {
+  // The channel closed, so the candidate is gone or going; its init ends at once with the candidate's own status,
+  // which killing it earlier would hide.
+  pollfd ended{spawned_.init.get(), POLLIN, 0};
+  while (::poll(&ended, 1, 5000) < 0 && errno == EINTR) {
+  }
+  end();
+  if (*status_ == sandbox_failed_status) {
+    throw MachineFault("the sandbox could not be built (its reason is on stderr)");
+  }
+  if (*status_ > 128) {
+    const char* name = ::sigabbrev_np(*status_ - 128);
+    return std::string("the process was ended by SIG") + (name != nullptr ? name : std::to_string(*status_ - 128));
+  }
+  return "the process ended by itself with exit code " + std::to_string(*status_);
+}
+
+}  // namespace anneal::evaluator

@@ -1,0 +1,62 @@
+// A live candidate as one evaluation uses it: its folder, its arenas, and questions with deadlines.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluator/daemon/arena.h"
+#include "evaluator/daemon/fault.h"
+#include "evaluator/daemon/zygote.h"
+
+namespace anneal::evaluator {
+
+// A user of its own for each candidate, so that one that forks without end does not use up the others' processes.
+unsigned next_candidate_user();
+
+// The only folder that a candidate may write. Removed with all that it left there.
+class ScratchFolder {
+ public:
+  // user: whom it is given to; nullopt: it stays the judge's own. Throws MachineFault.
+  explicit ScratchFolder(std::optional<unsigned> user);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class CandidateHandle {
+ public:
+  // Throws MachineFault when none can be started.
+  CandidateHandle(ZygoteClient& zygote, const CandidateSettings& settings);
+  ~CandidateHandle();
+  CandidateHandle(const CandidateHandle&) = delete;
+  CandidateHandle& operator=(const CandidateHandle&) = delete;
+
+  // The candidate's answer. Throws CandidateLost when there is none within `seconds`, and MachineFault when the
+  // candidate cannot be killed or its sandbox could not be built.
+  nlohmann::json ask(const nlohmann::json& request, double seconds, const std::vector<int>& descriptors = {});
+
+  // The arena of that role, at least so large; mapped by the candidate when it is new or has grown.
+  Arena& inputs(std::size_t bytes) { return arena("inputs", inputs_, bytes); }
+  Arena& outputs(std::size_t bytes) { return arena("outputs", outputs_, bytes); }
+
+ private:
+  Arena& arena(const char* role, std::unique_ptr<Arena>& held, std::size_t bytes);
+  void end();
+  std::string ended_how();
+
+  ZygoteClient& zygote_;
+  int device_;
+  Spawned spawned_;
+  std::unique_ptr<Arena> inputs_, outputs_;
+  bool ended_ = false;
+  std::optional<int> status_;
+};
+
+}  // namespace anneal::evaluator

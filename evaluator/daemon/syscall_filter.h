@@ -1,0 +1,11 @@
+// The system calls that a candidate may not make (seccomp). Needs no privilege beyond no_new_privs.
+#pragma once
+
+namespace anneal::evaluator {
+
+// From here on, in this process and all it starts: calls that reach other processes, the kernel, mounts, new namespaces
+// or networks fail with EPERM; calls of another architecture or of the x32 form end the process. Throws
+// std::system_error.
+void filter_system_calls();
+
+}  // namespace anneal::evaluator

@@ -1,0 +1,51 @@
+#include "agents/evaluations.h"
+
+#include <gtest/gtest.h>
+
+#include "fakes.h"
+
+namespace anneal::agents {
+namespace {
+
+using namespace anneal::agents::testing;
+
+// Judges `# ok` for `task` on the database `file`; returns how often the judge was asked for it.
+long long judged_anew(const fs::path& file, const Task& task, bool policy_off) {
+  asio::io_context io(1);
+  auto store = transitions::Store::open(io.get_executor(), file, transitions::Store::Mode::create_or_open);
+  EXPECT_TRUE(store.has_value());
+  if (!store) return -1;
+  TableJudge judge;
+  const transitions::DeviceRow device = device_row(judge.facts());
+  Evaluations evaluations(**store, judge, device.id, policy_off);
+  bool ok = false;
+  const auto work = [&]() -> awaitable<void> {
+    auto put = co_await (*store)->put_device(device);
+    EXPECT_TRUE(put.has_value());
+    auto row = co_await evaluations.evaluate(task, "# ok");
+    ok = row.has_value();
+    auto closed = co_await (*store)->close();
+    EXPECT_TRUE(closed.has_value());
+  };
+  asio::co_spawn(io, work(), [](std::exception_ptr error) { EXPECT_FALSE(error); });
+  io.run();
+  EXPECT_TRUE(ok);
+  return evaluations.judged();
+}
+
+TEST(Evaluations, AChangedTaskFileOrPolicyIsJudgedAnewAndEachVerdictIsKept) {
+  TemporaryFolder folder;
+  const fs::path file = folder.path() / "x.db";
+  Task task = make_task("a"), changed = make_task("a");
+  changed.file_sha256 = sha256_hex("another reference");
+  EXPECT_EQ(judged_anew(file, task, false), 1);
+  EXPECT_EQ(judged_anew(file, task, false), 0);
+  EXPECT_EQ(judged_anew(file, changed, false), 1);
+  EXPECT_EQ(judged_anew(file, task, true), 1);
+  EXPECT_EQ(judged_anew(file, changed, true), 1);
+  EXPECT_EQ(judged_anew(file, task, false), 0);
+  EXPECT_EQ(judged_anew(file, changed, true), 0);
+}
+
+}  // namespace
+}  // namespace anneal::agents

@@ -1,0 +1,50 @@
+#include "evaluator/daemon/channel.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace anneal::evaluator {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+TEST(Channel, SendingToAPeerThatNeverReadsEndsAtTheDeadline) {
+  auto [mine, theirs] = Channel::pair();
+  const nlohmann::json message = {{"text", std::string(100'000, 'x')}};
+  Channel::Status status = Channel::Status::ok;
+  for (int i = 0; i < 1000 && status == Channel::Status::ok; ++i) {
+    status = mine.send(message, steady_clock::now() + milliseconds(50));
+  }
+  EXPECT_EQ(status, Channel::Status::timeout);
+}
+
+TEST(Channel, SendingToAPeerThatIsGoneSaysSo) {
+  auto [mine, theirs] = Channel::pair();
+  theirs = Channel();
+  EXPECT_EQ(mine.send({{"a", 1}}, no_deadline), Channel::Status::closed);
+}
+
+TEST(Channel, KnowsOfAMessageThatNobodyAskedFor) {
+  auto [mine, theirs] = Channel::pair();
+  EXPECT_FALSE(mine.has_unread());
+  ASSERT_EQ(theirs.send({{"event_ns", 1}}, no_deadline), Channel::Status::ok);
+  EXPECT_TRUE(mine.has_unread());
+  nlohmann::json message;
+  ASSERT_EQ(mine.receive(message, no_deadline), Channel::Status::ok);
+  EXPECT_EQ(message["event_ns"], 1);
+  EXPECT_FALSE(mine.has_unread());
+  theirs = Channel();
+  EXPECT_FALSE(mine.has_unread()) << "the end of the stream is no message";
+}
+
+TEST(Channel, AMessageThatIsNoObjectIsMalformed) {
+  auto [mine, theirs] = Channel::pair();
+  ASSERT_EQ(theirs.send(nlohmann::json::array({1}), no_deadline), Channel::Status::ok);
+  nlohmann::json message;
+  EXPECT_EQ(mine.receive(message, no_deadline), Channel::Status::malformed);
+}
+
+}  // namespace
+}  // namespace anneal::evaluator

@@ -1,0 +1,59 @@
+"""Kernels whose first line declares what must become of them.
+
+    declared.py write DEVICE OUT.jsonl FOLDER...     submissions for `anneal eval`, those of DEVICE (cpu or cuda)
+    declared.py check OUT.jsonl RESULTS.jsonl        a table; exit 1 unless every verdict is the declared one
+
+First line: `# task: mul; expect: CLASS[; devices: cpu|cuda][; speedup: below X]`. CLASS is of the first stage that failed,
+or ok.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+
+def write(device, out, folders):
+    with open(out, "w", encoding="utf-8") as lines:
+        for file in sorted(file for folder in folders for file in pathlib.Path(folder).rglob("*.py")):
+            code = file.read_text(encoding="utf-8")
+            first = code.split("\n", 1)[0]
+            task = re.search(r"task: (\w+)", first)
+            devices = re.search(r"devices: (\w+)", first)
+            if task and (devices is None or devices[1] == device):
+                lines.write(json.dumps({"task": task[1], "code": code, "name": file.stem}) + "\n")
+
+
+def decisive_class(one):
+    for stage in (one["call"], one["exe"], one["policy"]):
+        if stage["class"] != "ok":
+            return stage["class"]
+    return "ok"
+
+
+def check(submitted, results):
+    submissions = [json.loads(line) for line in open(submitted, encoding="utf-8")]
+    verdicts = [json.loads(line) for line in open(results, encoding="utf-8")]
+    wrong = 0
+    for submission, one in zip(submissions, verdicts, strict=True):
+        first = submission["code"].split("\n", 1)[0]
+        expected = re.search(r"expect: (\w+)", first)[1]
+        limit = re.search(r"speedup: below ([\d.]+)", first)
+        got, speedup = decisive_class(one), one["perf"].get("speedup")
+        measured = one["perf"]["status"] == "measured"
+        right = got == expected and not (limit and measured and speedup >= float(limit[1]))
+        wrong += not right
+        shown = f"{speedup:.3f}" if measured else one["perf"]["status"]
+        print(f"{'ok   ' if right else 'WRONG'} {submission['name']:<34} expected {expected:<16} got {got:<16} {shown:<14} "
+              f"{','.join(one['flags'])}")
+        if not right:
+            print("      " + (one["exe"].get("message") or one["call"].get("message") or one["perf"].get("reason") or ""))
+    print(f"{len(verdicts)} judged, {wrong} other than declared")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "write":
+        write(sys.argv[2], sys.argv[3], sys.argv[4:])
+    else:
+        sys.exit(check(sys.argv[2], sys.argv[3]))
