@@ -279,10 +279,10 @@ TEST_F(StoreTest, AFolderAndAMistypedPathAreNamedAndNothingIsMade) {
   EXPECT_EQ(folder.kind, ErrorKind::missing);
   EXPECT_THAT(folder.message, HasSubstr("is a folder"));
   const Error mistyped =
-      Store::open(io_.get_executor(), folder_ / "rnus" / "x.db", Store::Mode::create_or_open).error();
+      Store::open(io_.get_executor(), folder_.path() / "rnus" / "x.db", Store::Mode::create_or_open).error();
   EXPECT_EQ(mistyped.kind, ErrorKind::missing);
   EXPECT_THAT(mistyped.message, HasSubstr("rnus does not exist"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "rnus"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "rnus"));
 }
 
 TEST_F(StoreTest, AFullDiskIsNamedAndTheNextOpeningGoesOn) {
