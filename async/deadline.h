@@ -63,7 +63,8 @@ boost::asio::awaitable<typename detail::Flattened<T>::type> with_deadline(
   auto group = asio::experimental::make_parallel_group(
       asio::co_spawn(executor, detail::store_into(std::move(work), &value), asio::deferred),
       timer.async_wait(asio::deferred));
-  auto ended = co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+  const asio::experimental::wait_for_one first_wins;
+  auto ended = co_await group.async_wait(first_wins, asio::use_awaitable);
   const bool passed = std::get<0>(ended)[0] == 1 && !std::get<2>(ended);
   if (value && !(passed && !*value && value->error().kind == ErrorKind::cancelled)) co_return *std::move(value);
   if (passed) co_return fail(ErrorKind::timeout, std::move(message));

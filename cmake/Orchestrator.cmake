@@ -12,6 +12,9 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(CURL REQUIRED)
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 NEW)  # Boost's own configuration file, as CMake 3.25 takes it too
+endif()
 find_package(Boost 1.81 REQUIRED)
 find_package(Eigen3 REQUIRED)
 find_path(SQLITECPP_INCLUDE SQLiteCpp/SQLiteCpp.h REQUIRED)

@@ -287,7 +287,8 @@ asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<Stat
     state->connected = true;
     co_return result;
   }
-  std::string how = co_await end_daemon(state, lost.empty() ? 100ms : 2000ms);
+  const std::chrono::milliseconds grace = lost.empty() ? 100ms : 2000ms;
+  std::string how = co_await end_daemon(state, grace);
   if (!lost.empty()) {
     // Whether it said something on stderr is not known here: a killed one has not.
     result =
@@ -362,7 +363,8 @@ asio::awaitable<void> Client::State::supervise(std::shared_ptr<State> state) {
       reason = lost.what();
     }
     const bool asked = state->stopping;
-    std::string how = co_await end_daemon(state, asked ? 1000ms : 200ms);
+    const std::chrono::milliseconds grace = asked ? 1000ms : 200ms;
+    std::string how = co_await end_daemon(state, grace);
     if (asked || state->stopping) co_return;
 
     const std::string what = "anneal-evald was lost: " + reason + " and " + how + ".";

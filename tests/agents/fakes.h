@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -11,7 +10,6 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -24,6 +22,7 @@
 #include "async/sha256.h"
 #include "evaluator/judge.h"
 #include "llm/client.h"
+#include "tests/temporary_folder.h"
 #include "transitions/database.h"
 #include "transitions/export.h"
 #include "transitions/harvest.h"
@@ -35,29 +34,7 @@ namespace fs = std::filesystem;
 namespace asio = boost::asio;
 using asio::awaitable;
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "anneal_agents_XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-  fs::path write(const std::string& name, const std::string& text) const {
-    const fs::path file = path_ / name;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
-    return file;
-  }
-
- private:
-  fs::path path_;
-};
+using test::TemporaryFolder;
 
 inline std::string key_of(const llm::CallPlace& place) {
   return place.task + "|" + place.method + "|" + place.role + "|" + std::to_string(place.iteration) + "|" +

@@ -302,7 +302,9 @@ TEST(Orchestrator, ARunStoppedAfterAnyStoreCallEndsWithTheSameRowsAndAsksNothing
     EXPECT_EQ(rows(file, query), expected_rows) << stop;
     EXPECT_EQ(canonical_export(file), expected) << stop;
     for (const auto& [place, times] : stopped.answered) {
-      if (times > 0) EXPECT_EQ(resumed.asked.count(place), 0u) << stop << " " << place;
+      if (times > 0) {
+        EXPECT_EQ(resumed.asked.count(place), 0u) << stop << " " << place;
+      }
     }
   }
 }

@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"refusal", "I'm sorry, but I can't help with that.", "stop", "refusal", ""},
         Case{"filtered", "Partial", "content_filter", "refusal", ""},
         Case{"inline_ticks", "Use ```x``` inline.\n```python\n" + relu + "```", "stop", "ok", relu}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Reply, ApiErrorHasNoCode) {
   llm::Reply reply;

@@ -3,16 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <boost/asio/this_coro.hpp>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "async/deadline.h"
 #include "async/nursery.h"
 #include "tests/async/run_on_loop.h"
+#include "tests/temporary_folder.h"
 
 namespace anneal::evaluator {
 namespace {
@@ -25,24 +23,10 @@ using ::testing::Not;
 
 class EvaluatorClient : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "/anneal-client-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder = pattern;
-    ::setenv("ANNEAL_FAKE_LOG", log_file().c_str(), 1);
-  }
-  void TearDown() override {
-    ::unsetenv("ANNEAL_FAKE_LOG");
-    std::filesystem::remove_all(folder);
-  }
+  void SetUp() override { ::setenv("ANNEAL_FAKE_LOG", (folder.path() / "log").c_str(), 1); }
+  void TearDown() override { ::unsetenv("ANNEAL_FAKE_LOG"); }
 
-  std::filesystem::path log_file() const { return folder / "log"; }
-
-  std::string log() const {
-    std::ostringstream text;
-    text << std::ifstream(log_file()).rdbuf();
-    return text.str();
-  }
+  std::string log() const { return folder.read("log"); }
 
   static DaemonOptions options(const std::string& device = "cpu") {
     DaemonOptions daemon;
@@ -54,7 +38,7 @@ class EvaluatorClient : public ::testing::Test {
     return daemon;
   }
 
-  std::filesystem::path folder;
+  test::TemporaryFolder folder;
 };
 
 EvaluationRequest request_of(const std::string& code) {
@@ -156,7 +140,7 @@ TEST_F(EvaluatorClient, SaysHowADaemonFailedToStart) {
 }
 
 TEST_F(EvaluatorClient, RestartsALostDaemonAndSendsItsRequestsOnceMore) {
-  const std::string once = "die once " + (folder / "died").string() + " kernel";
+  const std::string once = "die once " + (folder.path() / "died").string() + " kernel";
   const Outcome outcome = judge(options(), {once, "slow good kernel"});
   EXPECT_EQ(outcome.restarts, 1);
   for (const auto& result : outcome.results) {
@@ -192,7 +176,7 @@ TEST_F(EvaluatorClient, CallsABrokenProtocolALoss) {
 TEST_F(EvaluatorClient, KillsAHangingDaemon) {
   DaemonOptions daemon = options();
   daemon.evaluation_timeout = 2s;
-  const Outcome outcome = judge(daemon, {"hang once " + (folder / "hung").string() + " kernel"});
+  const Outcome outcome = judge(daemon, {"hang once " + (folder.path() / "hung").string() + " kernel"});
   ASSERT_TRUE(outcome.results[0]) << outcome.results[0].error().message;
   EXPECT_EQ(outcome.restarts, 1);
 }

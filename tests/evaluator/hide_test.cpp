@@ -3,8 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
+
+#include "tests/temporary_folder.h"
 
 namespace anneal::evaluator {
 namespace {
@@ -16,16 +17,14 @@ using ::testing::IsEmpty;
 class Hide : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "/anneal-hide-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder = fs::canonical(pattern);
     for (const char* name : {"repo/runs/deep", "repo/bin", "venv/lib/torch", "data"})
       fs::create_directories(folder / name);
     std::ofstream(folder / "repo/bin/anneal-evald") << "x";
     std::ofstream(folder / "repo/x.db") << "x";
   }
-  void TearDown() override { fs::remove_all(folder); }
-  fs::path folder;
+
+  test::TemporaryFolder temporary;
+  fs::path folder = fs::canonical(temporary.path());
 };
 
 TEST_F(Hide, CoversFoldersAndSkipsWhatIsNoFolder) {

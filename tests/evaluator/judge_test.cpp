@@ -135,7 +135,9 @@ TEST_F(RealJudge, AcceptsEveryRightKernelAndRefusesEveryWrongOne) {
     right += declared_right ? 1 : 0;
     EXPECT_EQ(one.verdict->accepted, declared_right) << one.verdict->feedback;
     EXPECT_EQ(one.verdict->call.ok && one.verdict->exe.ok, declared_right) << "the published rule should agree here";
-    if (!declared_right) EXPECT_THAT(one.verdict->feedback, testing::HasSubstr(decisive_class(*one.verdict)));
+    if (!declared_right) {
+      EXPECT_THAT(one.verdict->feedback, testing::HasSubstr(decisive_class(*one.verdict)));
+    }
   }
   EXPECT_GE(right, 15);
 }

@@ -46,7 +46,7 @@ TEST(Protocol, LengthIsLittleEndianAndBadUtf8IsReplaced) {
   EXPECT_EQ(decode_frame_length(frame.data()), frame.size() - 4);
   const char header[4] = {1, 2, 0, 0};
   EXPECT_EQ(decode_frame_length(header), 513u);
-  EXPECT_NO_THROW(static_cast<void>(nlohmann::json::parse(frame.substr(4))));
+  EXPECT_TRUE(nlohmann::json::accept(frame.substr(4)));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include "tests/async/run_on_loop.h"
 #include "tests/llm/local_server.h"
 #include "tests/llm/memory_store.h"
-#include "tests/llm/temporary_file.h"
+#include "tests/temporary_folder.h"
 
 namespace anneal::llm {
 namespace {
@@ -346,15 +346,17 @@ TEST(Client, LeavesACancelledCallBegun) {
 }
 
 TEST(Client, ReplaysARecording) {
-  const test::TemporaryFile file(
-      R"({"task": "relu", "method": "geak", "role": "generator", "iteration": 0, "slot": 0, "sample": 0, )"
-      R"("must_contain": ["write"], "reply": {"text": "recorded"}})");
+  const test::TemporaryFolder folder;
+  const auto file =
+      folder.write("recording.jsonl",
+                   R"({"task": "relu", "method": "geak", "role": "generator", "iteration": 0, "slot": 0, "sample": 0, )"
+                   R"("must_contain": ["write"], "reply": {"text": "recorded"}})");
   asio::io_context io;
   MemoryStore store;
   ModelConfig config;
   config.name = "m";
   config.api = "replay";
-  config.from = file.path();
+  config.from = file;
   auto client = Client::create(io, {config}, store);
   ASSERT_TRUE(client) << client.error().message;
   const auto reply = run_on(io, (*client)->complete(request_with("r1")));

@@ -14,7 +14,7 @@
 #include "llm/url.h"
 #include "tests/async/run_on_loop.h"
 #include "tests/llm/local_server.h"
-#include "tests/llm/temporary_file.h"
+#include "tests/temporary_folder.h"
 
 namespace anneal::llm {
 namespace {
@@ -166,18 +166,19 @@ TEST(CurlTransport, NeverSpeaksAnythingButHttp) {
 
 // Needs the openssl program, which has a TLS server in it.
 TEST(CurlTransport, RefusesAServerWhoseCertificateItCannotVerify) {
-  const test::TemporaryFile key(""), certificate("");
+  const test::TemporaryFolder folder;
+  const std::string key = folder.path() / "key.pem", certificate = folder.path() / "certificate.pem";
   const std::string make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext " +
-                           std::string("subjectAltName=IP:127.0.0.1 -keyout ") + key.path().string() + " -out " +
-                           certificate.path().string() + " >/dev/null 2>&1";
+                           std::string("subjectAltName=IP:127.0.0.1 -keyout ") + key + " -out " + certificate +
+                           " >/dev/null 2>&1";
   if (std::system(make.c_str()) != 0) GTEST_SKIP() << "no openssl program here";
 
   asio::io_context io;
   int output[2];
   ASSERT_EQ(::pipe2(output, O_CLOEXEC), 0);
   ChildOptions options;
-  options.argv = {"openssl", "s_server", "-accept", "127.0.0.1:0",     "-www", "-naccept", "1",
-                  "-key",    key.path(), "-cert",   certificate.path()};
+  options.argv = {"openssl", "s_server", "-accept", "127.0.0.1:0", "-www",     "-naccept",
+                  "1",       "-key",     key,       "-cert",       certificate};
   options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin"};
   options.descriptors = {{output[1], 1}};
   auto server = ChildProcess::start(io.get_executor(), options);

@@ -1,17 +1,14 @@
 #include "llm/recording.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "async/sha256.h"
-#include "tests/llm/temporary_file.h"
+#include "tests/temporary_folder.h"
 
 namespace anneal::llm {
 namespace {
 
-using test::TemporaryFile;
+using test::TemporaryFolder;
 
 const char* const one =
     R"({"task": "relu", "method": "geak", "role": "generator", "iteration": 1, "slot": 0, "sample": 0, )"
@@ -28,8 +25,9 @@ CallPlace place_of_one() {
 }
 
 TEST(Recording, AnswersByPlace) {
-  const TemporaryFile file(std::string(one) + "\n\n");
-  const auto recording = Recording::load(file.path());
+  const TemporaryFolder folder;
+  const auto file = folder.write("recording.jsonl", std::string(one) + "\n\n");
+  const auto recording = Recording::load(file);
   ASSERT_TRUE(recording) << recording.error().message;
   EXPECT_EQ(recording->size(), 1u);
   bool changed = true;
@@ -42,27 +40,29 @@ TEST(Recording, AnswersByPlace) {
 }
 
 TEST(Recording, SaysWhatWasNeverRecorded) {
-  const TemporaryFile file(one);
-  const auto recording = Recording::load(file.path());
+  const TemporaryFolder folder;
+  const auto file = folder.write("recording.jsonl", one);
+  const auto recording = Recording::load(file);
   ASSERT_TRUE(recording);
   CallPlace place = place_of_one();
   place.slot = 2;
   const auto reply = recording->reply_to(place, {{"user", "call failed"}}, nullptr);
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().kind, ErrorKind::internal);
-  EXPECT_NE(reply.error().message.find(file.path().string()), std::string::npos);
+  EXPECT_NE(reply.error().message.find(file.string()), std::string::npos);
   EXPECT_NE(reply.error().message.find("task relu, method geak, role generator, iteration 1, slot 2, sample 0"),
             std::string::npos);
 }
 
 TEST(Recording, RefusesAPromptWithoutTheRequiredText) {
-  const TemporaryFile file(std::string("\n") + one);
-  const auto recording = Recording::load(file.path());
+  const TemporaryFolder folder;
+  const auto file = folder.write("recording.jsonl", std::string("\n") + one);
+  const auto recording = Recording::load(file);
   ASSERT_TRUE(recording);
   const auto reply = recording->reply_to(place_of_one(), {{"user", "write relu"}}, nullptr);
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().kind, ErrorKind::internal);
-  EXPECT_NE(reply.error().message.find(file.path().string() + ":2: "), std::string::npos);
+  EXPECT_NE(reply.error().message.find(file.string() + ":2: "), std::string::npos);
   EXPECT_NE(reply.error().message.find("\"call failed\""), std::string::npos);
 }
 
@@ -71,8 +71,9 @@ TEST(Recording, NoticesAnotherPrompt) {
   const std::string line = R"({"task": "t", "method": "m", "role": "generator", "iteration": 0, "slot": 0, )"
                            R"("prompt_sha256": ")" +
                            sha256_hex("a\n\nb") + R"(", "reply": {"text": "x"}})";
-  const TemporaryFile file(line);
-  const auto recording = Recording::load(file.path());
+  const TemporaryFolder folder;
+  const auto file = folder.write("recording.jsonl", line);
+  const auto recording = Recording::load(file);
   ASSERT_TRUE(recording) << recording.error().message;
   CallPlace place;
   place.task = "t";
@@ -104,11 +105,12 @@ TEST(Recording, NamesFileAndLineOfEveryMistake) {
        "\"must_contain\" must be a list"},
   };
   for (const auto& c : cases) {
-    const TemporaryFile file(c.text);
-    const auto recording = Recording::load(file.path());
+    const TemporaryFolder folder;
+    const auto file = folder.write("recording.jsonl", c.text);
+    const auto recording = Recording::load(file);
     ASSERT_FALSE(recording) << c.text;
     EXPECT_EQ(recording.error().kind, ErrorKind::bad_input);
-    EXPECT_EQ(recording.error().message.find(file.path().string()), 0u);
+    EXPECT_EQ(recording.error().message.find(file.string()), 0u);
     EXPECT_NE(recording.error().message.find(c.message), std::string::npos) << recording.error().message;
   }
 }

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/temporary_folder.h"
 #include "transitions/database.h"
 #include "transitions/export.h"
 #include "transitions/harvest.h"
@@ -26,17 +26,6 @@ using testing::HasSubstr;
 
 class StoreTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "store_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    file_ = folder_ / "x.db";
-  }
-  void TearDown() override {
-    store_.reset();
-    std::filesystem::remove_all(folder_);
-  }
-
   void open() {
     Result<std::unique_ptr<Store>> store = Store::open(io_.get_executor(), file_, Store::Mode::create_or_open);
     ASSERT_TRUE(store) << store.error().message;
@@ -111,7 +100,8 @@ class StoreTest : public testing::Test {
     return r;
   }
 
-  std::filesystem::path folder_, file_;
+  test::TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_.path() / "x.db";
   boost::asio::io_context io_;
   std::unique_ptr<Store> store_;
 };
@@ -289,10 +279,10 @@ TEST_F(StoreTest, AFolderAndAMistypedPathAreNamedAndNothingIsMade) {
   EXPECT_EQ(folder.kind, ErrorKind::missing);
   EXPECT_THAT(folder.message, HasSubstr("is a folder"));
   const Error mistyped =
-      Store::open(io_.get_executor(), folder_ / "rnus" / "x.db", Store::Mode::create_or_open).error();
+      Store::open(io_.get_executor(), folder_.path() / "rnus" / "x.db", Store::Mode::create_or_open).error();
   EXPECT_EQ(mistyped.kind, ErrorKind::missing);
   EXPECT_THAT(mistyped.message, HasSubstr("rnus does not exist"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "rnus"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "rnus"));
 }
 
 TEST_F(StoreTest, AFullDiskIsNamedAndTheNextOpeningGoesOn) {
@@ -343,7 +333,7 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   std::ostringstream lines;
   EXPECT_EQ(write_transitions_jsonl(*db, lines, {.canonical = true}).value(), 5);
   EXPECT_THAT(lines.str(), testing::Not(HasSubstr("aaaa1")));
-  const std::filesystem::path out = folder_ / "out.jsonl";
+  const std::filesystem::path out = folder_.path() / "out.jsonl";
   EXPECT_EQ(export_transitions_jsonl(*db, out).value(), 5);
   EXPECT_FALSE(std::filesystem::exists(out.string() + ".tmp"));
   EXPECT_THAT(show_text(*db, "aaaa2").value(), HasSubstr("-x = 1\n+x = 2\n"));
