@@ -2,6 +2,7 @@
 // one test a group, because a daemon takes seconds to start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <boost/asio/this_coro.hpp>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "async/nursery.h"
 #include "evaluator/client.h"
 #include "tests/async/run_on_loop.h"
+#include "tests/temporary_folder.h"
 
 namespace anneal::evaluator {
 namespace {
@@ -58,9 +60,9 @@ boost::asio::awaitable<void> judge_one(Judge* judge, Submission submission, std:
   judged->push_back({std::move(submission), std::move(verdict)});
 }
 
-boost::asio::awaitable<std::vector<Judged>> judge_all(std::vector<Submission> submissions) {
+boost::asio::awaitable<std::vector<Judged>> judge_all(std::vector<Submission> submissions, fs::path program) {
   DaemonOptions options;
-  options.program = evald;
+  options.program = std::move(program);
   options.tasks = fs::path(ANNEAL_SOURCE_DIR) / "tasks";
   options.jobs = 2;
   Result<std::unique_ptr<Client>> client = co_await Client::start(options);
@@ -75,8 +77,8 @@ boost::asio::awaitable<std::vector<Judged>> judge_all(std::vector<Submission> su
   co_return judged;
 }
 
-std::vector<Judged> judged(std::vector<Submission> submissions) {
-  return run_on_loop(judge_all(std::move(submissions)));
+std::vector<Judged> judged(std::vector<Submission> submissions, const fs::path& program = evald) {
+  return run_on_loop(judge_all(std::move(submissions), program));
 }
 
 // The class that decided: of the first stage that failed.
@@ -201,6 +203,36 @@ TEST_F(RealJudge, GivesEveryCandidateAUserOfItsOwn) {
   if (results[0].verdict->call.message == "ValueError: user 0") GTEST_SKIP() << "users cannot be dropped here";
   // Shared, the limit on processes would let one candidate's forks fail another's.
   EXPECT_NE(results[0].verdict->call.message, results[1].verdict->call.message);
+}
+
+bool any_process_of(const std::string& user) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string status = read(entry.path() / "status");
+    if (status.find("\nUid:\t" + user + "\t") != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST_F(RealJudge, WithoutNamespacesNothingThatACandidateStartedOutlivesItsVerdict) {
+  const test::TemporaryFolder folder;
+  const fs::path wrapper =
+      folder.write("evald", "#!/bin/sh\nexec setpriv --bounding-set=-sys_admin " + evald.string() + " \"$@\"\n");
+  fs::permissions(wrapper, fs::perms::owner_all);
+  const std::string code =
+      "import os, time\n"
+      "def mul(input, other):\n"
+      "    if os.fork() == 0:\n"
+      "        os.setsid()\n"
+      "        os.fork()\n"
+      "        time.sleep(600)\n"
+      "    time.sleep(0.2)\n"
+      "    raise ValueError(f'user {os.getuid()}')\n";
+  const auto results = judged({{"forks", "mul", code, ""}}, wrapper);
+  if (!results[0].verdict) GTEST_SKIP() << "no setpriv here: " << results[0].verdict.error().message;
+  const std::string message = results[0].verdict->call.message;
+  if (message == "ValueError: user 0" || ::geteuid() != 0) GTEST_SKIP() << "users cannot be dropped here";
+  ASSERT_EQ(message.rfind("ValueError: user ", 0), 0u) << message;
+  EXPECT_FALSE(any_process_of(message.substr(17)));
 }
 
 TEST_F(RealJudge, AnUnknownTaskIsAMachineFaultNotAVerdict) {
