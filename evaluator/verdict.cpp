@@ -54,6 +54,7 @@ json case_to_json(const CaseVerdict& value) {
   }
   return {{"name", value.name},
           {"inputs", value.inputs},
+          {"held_out", value.held_out},
           {"ok", value.ok},
           {"strict_ok", value.strict_ok},
           {"class", value.failure_class},
@@ -71,6 +72,7 @@ CaseVerdict case_from_json(const json& object) {
   CaseVerdict value;
   object.at("name").get_to(value.name);
   object.at("inputs").get_to(value.inputs);
+  value.held_out = object.value("held_out", false);
   object.at("ok").get_to(value.ok);
   object.at("strict_ok").get_to(value.strict_ok);
   object.at("class").get_to(value.failure_class);

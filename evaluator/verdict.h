@@ -26,6 +26,7 @@ struct WorstElement {
 struct CaseVerdict {
   std::string name;
   std::string inputs;         // "standard" | "outlier" | "perf" (a perf case's values, judged before it is timed)
+  bool held_out = false;      // judged, but never told to a model
   bool ok = false;            // the published rule
   bool strict_ok = false;     // the fp64 error-ratio rule
   std::string failure_class;  // "ok", or a class of METRICS; JSON key "class"

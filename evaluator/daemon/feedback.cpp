@@ -53,14 +53,16 @@ std::string feedback_text(const Verdict& verdict, const std::string& detail) {
     return text.str();
   }
   const auto& cases = verdict.exe.cases;
-  const auto failed = [](const CaseVerdict& one) { return !one.strict_ok; };
+  const auto shown = [](const CaseVerdict& one) { return !one.held_out; };
+  const auto failed = [](const CaseVerdict& one) { return !one.held_out && !one.strict_ok; };
   if (!verdict.exe.strict_ok) {
     text << "exe failed: " << verdict.exe.failure_class << ": " << verdict.exe.message << '\n';
-    std::size_t shown = 0;
+    std::size_t described = 0;
     for (const CaseVerdict& one : cases) {
-      if (failed(one) && shown++ < most_cases) describe_case(text, one);
+      if (failed(one) && described++ < most_cases) describe_case(text, one);
     }
-    text << std::count_if(cases.begin(), cases.end(), failed) << " of " << cases.size() << " cases failed\n";
+    text << std::count_if(cases.begin(), cases.end(), failed) << " of "
+         << std::count_if(cases.begin(), cases.end(), shown) << " cases failed\n";
     if (!detail.empty()) text << detail << '\n';
     return text.str();
   }

@@ -304,13 +304,17 @@ class Evaluation {
       exe.ok &= one.ok;
       exe.strict_ok &= one.strict_ok;
       standard_failed |= !one.strict_ok && one.inputs == "standard";
-      if (!one.strict_ok && first == nullptr) first = &one;
+      if (!one.strict_ok && first == nullptr) first = &one;  // held-out cases come last
     }
     exe.failure_class = "ok";
     if (exe.strict_ok && rules_.needs_integer_dot && !integer_dot_) {
       exe.ok = exe.strict_ok = false;
       exe.failure_class = "not_quantized";
       exe.message = "no tl.dot of the compiled kernels takes int8 operands";
+    } else if (first != nullptr && first->held_out) {
+      exe.failure_class = "overfit";
+      exe.message = "right on the cases that are shown, wrong on others of other sizes or values";
+      detail_.clear();
     } else if (first != nullptr) {
       exe.failure_class = standard_failed ? first->failure_class : "outlier_only";
       exe.message = "case " + first->name + " (" + first->inputs + "): " + first->message;
@@ -359,6 +363,8 @@ class Evaluation {
 
   InputSet set_of(const std::string& name, const std::string& kind) const { return {name, kind, draw_}; }
 
+  bool held_out(const InputSet& set) const { return set.kind != "perf" && task_->held_out(set.case_name); }
+
   CaseVerdict judge_case(const std::string& name, const std::string& kind) {
     const auto shared = checking();
     const InputSet set = set_of(name, kind);
@@ -373,7 +379,7 @@ class Evaluation {
     if (reply.value("class", "crashed") != "ok") {
       verdict.failure_class = reply.value("class", "crashed");
       verdict.message = reply.value("message", "");
-      detail_ = reply.value("detail", "");
+      if (!held_out(set)) detail_ = reply.value("detail", "");
     } else {
       note_kernels(reply);
       // The reference runs only now, after the candidate.
@@ -390,6 +396,7 @@ class Evaluation {
     }
     verdict.name = set.case_name;
     verdict.inputs = set.kind;
+    verdict.held_out = held_out(set);
     return verdict;
   }
 

@@ -122,6 +122,11 @@ bool SuiteTask::has_outliers(const std::string& case_name) {
   return in_python(id_, file_, [&] { return python_->task.attr("has_outliers")(case_name).cast<bool>(); });
 }
 
+bool SuiteTask::held_out(const std::string& case_name) {
+  load();
+  return in_python(id_, file_, [&] { return python_->task.attr("held_out")(case_name).cast<bool>(); });
+}
+
 Cost SuiteTask::cost(const InputSet& set) {
   load();
   return in_python(id_, file_, [&] {

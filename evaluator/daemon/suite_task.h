@@ -58,9 +58,10 @@ class SuiteTask {
   const std::string& category() const { return category_; }
   // The methods below throw MachineFault naming the task file when it raises or declares nonsense.
   const TaskRules& rules();
-  const std::vector<std::string>& case_names();  // in the file's order; at least one
+  const std::vector<std::string>& case_names();  // in the file's order, held-out ones last; at least one
   const std::vector<std::string>& perf_case_names();
   bool has_outliers(const std::string& case_name);
+  bool held_out(const std::string& case_name);
   Cost cost(const InputSet& set);
   std::vector<Argument> inputs(const InputSet& set, const std::string& device);
   // The reference on such inputs, one entry an output, then one an argument changed in place.

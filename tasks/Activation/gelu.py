@@ -31,6 +31,8 @@ def cases(make):
     yield make.case("one", input=make.normal(1), approximate="none")
     yield make.case("cube", input=make.normal(3, 17, 29), approximate="tanh")
     yield make.case("transposed", input=make.normal(33, 65).map(lambda t: t.t()), approximate="none")
+    yield make.held_out("wide", input=make.normal(2, 1, 515), approximate="tanh")
+    yield make.held_out("slice", input=make.normal(21, 34).map(lambda t: t[:, 3:27]), approximate="none")
 
 
 def perf_cases(make):

@@ -29,6 +29,9 @@ def cases(make):
     yield make.case("row", input=make.normal(19, 65), other=make.normal(65), alpha=2, approximate="none")
     yield make.case("number", input=make.normal(700), other=0.75, alpha=1, approximate="tanh")
     yield make.case("one", input=make.normal(1), other=make.normal(1), alpha=1, approximate="none")
+    yield make.held_out("outer", input=make.normal(23, 1), other=make.normal(1, 39), alpha=-1.5, approximate="tanh")
+    yield make.held_out("transposed", input=make.normal(27, 31).map(lambda t: t.t()), other=make.normal(31, 27), alpha=3,
+                        approximate="none")
 
 
 def perf_cases(make):

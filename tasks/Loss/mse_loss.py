@@ -29,6 +29,8 @@ def cases(make):
     yield make.case("one", input=make.normal(1), target=make.normal(1), reduction="mean")
     yield make.case("transposed", input=make.normal(33, 61).map(lambda t: t.t()), target=make.normal(61, 33),
                     reduction="mean")
+    yield make.held_out("sum_n2500", input=make.normal(2500), target=make.normal(2500), reduction="sum")
+    yield make.held_out("mean_cube", input=make.normal(3, 11, 43), target=make.normal(3, 11, 43), reduction="mean")
 
 
 def perf_cases(make):

@@ -26,25 +26,28 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     return torch.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def _case(make, name, shape, affine, training):
+def _inputs(make, shape, affine, training):
     channels = shape[1]
-    return make.case(
-        name, input=make.normal(*shape), running_mean=make.normal(channels),
-        running_var=make.uniform(channels, lo=0.5, hi=2.0), weight=make.normal(channels) if affine else None,
-        bias=make.normal(channels) if affine else None, training=training, momentum=0.1, eps=1e-5)
+    return {
+        "input": make.normal(*shape), "running_mean": make.normal(channels),
+        "running_var": make.uniform(channels, lo=0.5, hi=2.0), "weight": make.normal(channels) if affine else None,
+        "bias": make.normal(channels) if affine else None, "training": training, "momentum": 0.1, "eps": 1e-5,
+    }
 
 
 def cases(make):
-    yield _case(make, "train_4x5x37", (4, 5, 37), True, True)
-    yield _case(make, "eval_3x7x9x11", (3, 7, 9, 11), True, False)
-    yield _case(make, "train_plain_33x6", (33, 6), False, True)
-    yield _case(make, "eval_plain_2x3x300", (2, 3, 300), False, False)
-    yield _case(make, "train_one_channel", (3, 1, 5, 7), True, True)
+    yield make.case("train_4x5x37", **_inputs(make, (4, 5, 37), True, True))
+    yield make.case("eval_3x7x9x11", **_inputs(make, (3, 7, 9, 11), True, False))
+    yield make.case("train_plain_33x6", **_inputs(make, (33, 6), False, True))
+    yield make.case("eval_plain_2x3x300", **_inputs(make, (2, 3, 300), False, False))
+    yield make.case("train_one_channel", **_inputs(make, (3, 1, 5, 7), True, True))
+    yield make.held_out("train_2x9x53", **_inputs(make, (2, 9, 53), True, True))
+    yield make.held_out("eval_17x12", **_inputs(make, (17, 12), True, False))
 
 
 def perf_cases(make):
-    yield _case(make, "train_resnet", (32, 256, 56, 56), True, True)
-    yield _case(make, "eval_resnet", (32, 256, 56, 56), True, False)
+    yield make.case("train_resnet", **_inputs(make, (32, 256, 56, 56), True, True))
+    yield make.case("eval_resnet", **_inputs(make, (32, 256, 56, 56), True, False))
 
 
 def cost(case):

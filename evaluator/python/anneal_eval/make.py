@@ -68,8 +68,8 @@ class Spec:
 class Case:
     """One call of the entry: `inputs` maps argument names, in signature order, to specs or plain values."""
 
-    def __init__(self, name, inputs):
-        self.name, self.inputs = name, inputs
+    def __init__(self, name, inputs, held_out=False):
+        self.name, self.inputs, self.held_out = name, inputs, held_out
 
 
 class Make:
@@ -86,6 +86,10 @@ class Make:
 
     def case(self, name, **inputs):
         return Case(name, inputs)
+
+    def held_out(self, name, **inputs):
+        """A case that is judged and never told to a model: a kernel right on the others and wrong here is `overfit`."""
+        return Case(name, inputs, held_out=True)
 
     def normal(self, *shape, dtype=None, mean=0.0, std=1.0):
         def draw(size, generator, device):

@@ -38,7 +38,11 @@ class Task:
         return values
 
     def case_names(self):
-        return list(self.cases)
+        """Held-out cases last, so that the first one may be told."""
+        return sorted(self.cases, key=lambda name: self.cases[name].held_out)
+
+    def held_out(self, case_name):
+        return self.cases[case_name].held_out
 
     def perf_case_names(self):
         return list(self.perf_cases)
