@@ -196,6 +196,7 @@ struct Client::State {
   bool stopping = false;
   std::optional<Error> broken;  // no daemon any more, and none will be started
   int restarts = 0;
+  int losses_in_a_row = 0;  // since the last verdict: a run of days may lose a daemon now and then
   std::uint64_t next_id = 1;
   std::map<std::uint64_t, Waiting*> waiting;
   std::deque<std::string> outbox;
@@ -315,6 +316,7 @@ void Client::State::take(const json& message) {
   }
   try {
     settle(request, verdict_from_json(message.at("verdict")));
+    losses_in_a_row = 0;
   } catch (const json::exception& error) {
     settle(request, fail(ErrorKind::internal, std::string("anneal-evald sent a malformed verdict: ") + error.what()));
   }
@@ -380,14 +382,16 @@ asio::awaitable<void> Client::State::supervise(std::shared_ptr<State> state) {
       entry = state->waiting.erase(entry);
       settle(request, fail(ErrorKind::internal, what + " It was lost before on the same kernel."));
     }
-    if (state->restarts >= state->options.max_restarts) {
+    if (state->losses_in_a_row >= state->options.max_restarts) {
       state->broken = lost;
-      state->broken->message += " It has been restarted " + std::to_string(state->restarts) + " times already.";
+      state->broken->message +=
+          " It has been restarted " + std::to_string(state->losses_in_a_row) + " times without one verdict.";
       state->settle_all(*state->broken);
       co_return;
     }
     ++state->restarts;
-    spdlog::warn("{} Starting it again ({} of {}).", what, state->restarts, state->options.max_restarts);
+    ++state->losses_in_a_row;
+    spdlog::warn("{} Starting it again ({} of {}).", what, state->losses_in_a_row, state->options.max_restarts);
     state->outbox.clear();
     Result<DeviceFacts> facts = co_await connect(state);
     if (state->stopping) {

@@ -30,8 +30,9 @@ struct DaemonOptions {
 // Of "NAME=value" strings, those that a daemon is given: what Python, CUDA and Triton need, and no API key.
 std::vector<std::string> daemon_environment(const std::vector<std::string>& environment);
 
-// Lives on one loop. A daemon that is lost (it died, or broke the protocol) is replaced, at most max_restarts times,
-// and the requests that were with it are sent once more; a request lost twice becomes an Error.
+// Lives on one loop. A daemon that is lost (it died, or broke the protocol) is replaced, at most max_restarts times
+// without a verdict in between, and the requests that were with it are sent once more; a request lost twice becomes an
+// Error.
 class Client final : public Judge {
  public:
   // Starts the daemon and waits for its hello. ErrorKind::missing: the machine lacks something (program, device,

@@ -10,7 +10,9 @@
 //           ghost: its Triton kernels are compiled and not launched
 //   collect {offsets: [bytes]}             -> {}        copies the outputs of the last run, contiguous
 //   warm    {arguments, calls, seconds}    -> {}        GPU only: calls, at most for so long
-//   time    {arguments}                    -> {event_ns, needs_sync, side_streams}     GPU only: one cold call
+//   time    {older, arguments, calls, seconds}  -> {warmed: true} when it has made `calls` on the older arguments, then
+//           {offset, bytes, key}           -> {event_ns, needs_sync, side_streams, launches, host_operators}
+//           GPU only: the key makes the noise at [offset, offset + bytes) the arguments; then one cold call
 //   outputs {}                             -> as run, of the last timed call
 #pragma once
 

@@ -33,10 +33,11 @@ Spawned spawn(ZygoteClient& zygote, const CandidateSettings& settings) {
 
 }  // namespace
 
-unsigned next_candidate_user() {
-  // Beyond the ids that distributions give out; two daemons differ by their process id.
+std::optional<unsigned> next_candidate_user(const SandboxAbilities& abilities) {
+  if (!abilities.drop_user) return std::nullopt;
   static std::atomic<unsigned> count{0};
-  return 100'000'000 + static_cast<unsigned>(::getpid()) % 100'000 * 1000 + count++ % 1000;
+  // Two daemons differ by their process id.
+  return abilities.first_user + (static_cast<unsigned>(::getpid()) % 100'000 * 1000 + count++ % 1000) % abilities.users;
 }
 
 ScratchFolder::ScratchFolder(std::optional<unsigned> user) {

@@ -13,8 +13,9 @@
 
 namespace anneal::evaluator {
 
-// A user of its own for each candidate, so that one that forks without end does not use up the others' processes.
-unsigned next_candidate_user();
+// A user of its own for each candidate, so that one that forks without end does not use up the others' processes;
+// nullopt where the user cannot be changed.
+std::optional<unsigned> next_candidate_user(const SandboxAbilities& abilities);
 
 // The only folder that a candidate may write. Removed with all that it left there.
 class ScratchFolder {

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <stdexcept>
 
@@ -68,16 +69,41 @@ __device__ unsigned long long nanoseconds() {
   return now;
 }
 
-// Holds the stream until the host raises *flag, so that everything enqueued meanwhile runs without launch gaps. Gives
-// up after `limit_ns` (a call that waits for the device would deadlock otherwise) and then sets *expired.
-__global__ void block_until(volatile int* flag, volatile int* expired, unsigned long long limit_ns) {
-  const unsigned long long start = nanoseconds();
-  while (*flag == 0) {
-    if (nanoseconds() - start > limit_ns) {
-      *expired = 1;
-      __threadfence_system();
-      return;
+// Holds the whole device until the host raises *flag, so that what is enqueued meanwhile runs without launch gaps, and
+// nothing of it, on no stream, runs before. Launched with as many blocks of block_threads as fit: no other kernel finds
+// a free thread slot. Block 0 watches the host's memory, the others *gate, which it sets to `turn`. Gives up after
+// `limit_ns` (a call that waits for the device would deadlock otherwise) and then sets *expired.
+constexpr int block_threads = 512;
+__global__ void __launch_bounds__(block_threads)
+    block_until(volatile int* flag, volatile int* expired, volatile int* gate, int turn, unsigned long long limit_ns) {
+  if (threadIdx.x == 0) {
+    const unsigned long long start = nanoseconds();
+    if (blockIdx.x == 0) {
+      while (*flag == 0) {
+        if (nanoseconds() - start > limit_ns) {
+          *expired = 1;
+          __threadfence_system();
+          break;
+        }
+      }
+      *gate = turn;
+      __threadfence();
+    } else {
+      while (*gate != turn && nanoseconds() - start < 2 * limit_ns) {
+      }
     }
+  }
+  __syncthreads();
+}
+
+// XOR with a stream of splitmix64 (Steele, Lea and Flood 2014) over the index and the key: the same twice is nothing.
+__global__ void xor_all(unsigned long long* data, std::size_t words, unsigned long long key) {
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += stride) {
+    unsigned long long z = key + (i + 1) * 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    data[i] ^= z ^ (z >> 31);
   }
 }
 
@@ -100,13 +126,18 @@ class EventTimer : public Timer {
     flush_words_ = std::max<std::size_t>(2 * static_cast<std::size_t>(properties.l2CacheSize), 128u << 20) / 4;
     check(cudaMalloc(&flush_, flush_words_ * 4), "flush buffer");
     check(cudaHostAlloc(&flags_, 2 * sizeof(int), cudaHostAllocMapped), "flags");
+    check(cudaMalloc(&gate_, sizeof(int)), "gate");
+    check(cudaMemset(gate_, 0, sizeof(int)), "gate");
     check(cudaEventCreate(&begin_), "cudaEventCreate");
     check(cudaEventCreate(&end_), "cudaEventCreate");
+    blocks_ = properties.multiProcessorCount * (properties.maxThreadsPerMultiProcessor / block_threads);
+    idle_sync_ns_ = measure_idle_sync();
   }
   ~EventTimer() override {
     cudaEventDestroy(begin_);
     cudaEventDestroy(end_);
     cudaFreeHost(const_cast<int*>(flags_));
+    cudaFree(gate_);
     cudaFree(flush_);
   }
   EventTimer(const EventTimer&) = delete;
@@ -128,7 +159,7 @@ class EventTimer : public Timer {
     check(cudaDeviceSynchronize(), "flush");
     flags_[0] = 0;
     flags_[1] = 0;
-    block_until<<<1, 1>>>(flags_, flags_ + 1, block_limit_ns);
+    block_until<<<blocks_, block_threads>>>(flags_, flags_ + 1, gate_, ++turn_, block_limit_ns);
     check(cudaEventRecord(begin_), "cudaEventRecord");
     const clock::time_point launch = clock::now();
     call();
@@ -140,11 +171,11 @@ class EventTimer : public Timer {
     check(cudaEventSynchronize(end_), "timed call");
     const clock::time_point ended = clock::now();
     check(cudaDeviceSynchronize(), "timed call");
-    const double busy_ns = std::chrono::duration<double, std::nano>(clock::now() - ended).count();
+    const double busy_ns = nanoseconds_since(ended) - idle_sync_ns_;
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
     Sample sample;
-    sample.side_streams = busy_ns > idle_sync_ns;
+    sample.side_streams = busy_ns > most_jitter_ns;
     sample.event_ns = static_cast<double>(milliseconds) * 1e6 + (sample.side_streams ? busy_ns : 0);
     sample.needs_sync = flags_[1] != 0;
     return sample;
@@ -153,11 +184,32 @@ class EventTimer : public Timer {
  private:
   static constexpr unsigned long long block_limit_ns = 50'000'000;
   static constexpr int min_block_us = 400;
-  // A synchronisation of an idle device takes 2 to 5 us.
-  static constexpr double idle_sync_ns = 15'000;
+  static constexpr double most_jitter_ns = 5'000;
+
+  static double nanoseconds_since(clock::time_point start) {
+    return std::chrono::duration<double, std::nano>(clock::now() - start).count();
+  }
+
+  // What a synchronisation takes when nothing is left to wait for: the median of 33.
+  double measure_idle_sync() {
+    std::array<double, 33> samples{};
+    for (double& one : samples) {
+      check(cudaEventRecord(end_), "cudaEventRecord");
+      check(cudaEventSynchronize(end_), "idle device");
+      const clock::time_point start = clock::now();
+      check(cudaDeviceSynchronize(), "idle device");
+      one = nanoseconds_since(start);
+    }
+    std::sort(samples.begin(), samples.end());
+    return samples[samples.size() / 2];
+  }
+
   void* flush_ = nullptr;
   std::size_t flush_words_ = 0;
   volatile int* flags_ = nullptr;
+  int* gate_ = nullptr;
+  int turn_ = 0, blocks_ = 0;
+  double idle_sync_ns_ = 0;
   cudaEvent_t begin_{}, end_{};
   unsigned int salt_ = 0;
 };
@@ -184,7 +236,14 @@ DeviceProperties open_device(int device) {
     cudaGetLastError();
     clock_khz = 0;
   }
+  std::string uuid;
+  for (const char byte : properties.uuid.bytes) {
+    constexpr char hex[] = "0123456789abcdef";
+    uuid += hex[static_cast<unsigned char>(byte) >> 4];
+    uuid += hex[static_cast<unsigned char>(byte) & 15];
+  }
   return {properties.name,
+          uuid,
           properties.major * 10 + properties.minor,
           static_cast<std::size_t>(properties.l2CacheSize),
           properties.totalGlobalMem,
@@ -242,6 +301,11 @@ void fill(void* address, unsigned char value, std::size_t bytes) {
 }
 
 void synchronise() { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
+void scramble(void* address, std::size_t bytes, std::uint64_t key) {
+  xor_all<<<1024, 256>>>(static_cast<unsigned long long*>(address), bytes / 8, key);
+  check(cudaDeviceSynchronize(), "scramble");
+}
 
 std::unique_ptr<Timer> Timer::create(int device) { return std::make_unique<EventTimer>(device); }
 

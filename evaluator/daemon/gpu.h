@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,8 +13,8 @@ namespace anneal::evaluator::gpu {
 bool built_in();
 
 struct DeviceProperties {
-  std::string name;
-  int capability = 0;  // 90 for sm_90
+  std::string name, uuid;  // uuid: hex
+  int capability = 0;      // 90 for sm_90
   std::size_t l2_bytes = 0;
   std::size_t total_bytes = 0;
   int driver_version = 0;          // CUDA's: 13000 for 13.0
@@ -36,6 +37,9 @@ int export_descriptor(const SharedBlock& block);  // the caller owns it
 void release(const SharedBlock& block) noexcept;
 void fill(void* address, unsigned char value, std::size_t bytes);
 void synchronise();
+// Turns what lies there into noise, and back when done again with the same key: inputs that a candidate must not read
+// before it is timed on them. `bytes` is a multiple of 8.
+void scramble(void* address, std::size_t bytes, std::uint64_t key);
 
 // Times one call on the current device with cold L2 (reference: docs/metrics.md, "Timing").
 class Timer {
@@ -48,7 +52,7 @@ class Timer {
     // after the second event (work on other streams).
     double event_ns = 0;
     bool needs_sync = false;    // the call waited for the device, so that launch gaps are inside event_ns
-    bool side_streams = false;  // the device was still busy after the second event
+    bool side_streams = false;  // the device was still busy after the second event, beyond an idle synchronisation
   };
   // Calls before a sample, so that code, allocator and clocks are as in a loop; no more once max_seconds have passed.
   virtual void warm(const std::function<void()>& call, int calls, double max_seconds) = 0;

@@ -19,6 +19,7 @@ int export_descriptor(const SharedBlock&) { absent(); }
 void release(const SharedBlock&) noexcept {}
 void fill(void*, unsigned char, std::size_t) { absent(); }
 void synchronise() { absent(); }
+void scramble(void*, std::size_t, std::uint64_t) { absent(); }
 std::unique_ptr<Timer> Timer::create(int) { absent(); }
 
 }  // namespace anneal::evaluator::gpu

@@ -53,11 +53,19 @@ PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::functi
     result.quads.push_back(draw(i));
     ratios.push_back(log_ratio(result.quads.back()));
     const int count = i + 1;
+    const double elapsed = seconds() - start;
+    if (elapsed > settings.last_seconds) break;
+    constexpr double long_call_ns = 50e6;
+    const Quad& last = result.quads.back();
+    if (elapsed > settings.max_seconds && count >= settings.few_quads &&
+        std::max(last.baseline_ns[0], last.candidate_ns[0]) >= long_call_ns) {
+      break;
+    }
     if (count < settings.min_quads || count % 8 != 0) continue;
     const Interval ci = median_interval(ratios);
     const double half = (ci.hi - ci.lo) / 2;
     const bool clear = ci.lo - 0.02 > 0 || ci.hi + 0.02 < 0;
-    if (half <= settings.half_width || (clear && half <= 0.02) || seconds() - start > settings.max_seconds) break;
+    if (half <= settings.half_width || (clear && half <= 0.02) || elapsed > settings.max_seconds) break;
   }
   result.baseline_ns = median_of(result.quads, true);
   result.candidate_ns = median_of(result.quads, false);

@@ -19,8 +19,10 @@ struct Quad {
 struct PairingSettings {
   int min_quads = 16;
   int max_quads = 400;
+  int few_quads = 6;          // enough for calls of 50 ms and more, whose noise is small; fewer are no measurement
   double half_width = 0.005;  // stop when half the interval of the log ratio is at most this
-  double max_seconds = 3;
+  double max_seconds = 3;     // then it stops, with at least min_quads (few_quads for long calls)
+  double last_seconds = 30;   // then it stops whatever it has
   // A process draws a bias that no repetition inside it shows: up to 6 % on kernels below 20 us (docs/measurements.md).
   // The interval of such a case is widened by it.
   double short_kernel_ns = 20'000;

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "evaluator/daemon/syscall_filter.h"
@@ -67,13 +68,33 @@ bool namespaces_work(unsigned long flags) {
       if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(1);
       if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) ::_exit(1);
       if (::mount("tmpfs", "/tmp", "tmpfs", 0, "size=4k") != 0) ::_exit(1);
-      ::_exit(0);
+      mount_attr read_only{};
+      read_only.attr_set = MOUNT_ATTR_RDONLY;
+      ::_exit(::mount_setattr(AT_FDCWD, "/tmp", 0, &read_only, sizeof read_only) == 0 ? 0 : 1);
     }
     int status = 1;
     ::_exit(first > 0 && ::waitpid(first, &status, 0) == first && status == 0 ? 0 : 1);
   }
   int status = 0;
   return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+// Ids beyond those that distributions give out, where the namespace of this process has so many (a container may have
+// 65,536 alone).
+void choose_users(SandboxAbilities& abilities) {
+  constexpr unsigned long far_first = 100'000'000, far_count = 100'000'000, near_first = 20'000, near_count = 40'000;
+  std::ifstream map("/proc/self/uid_map");
+  for (unsigned long inside, outside, count; map >> inside >> outside >> count;) {
+    if (inside <= far_first && inside + count >= far_first + far_count) {
+      abilities.first_user = far_first;
+      abilities.users = far_count;
+      return;
+    }
+    if (inside <= near_first && inside + count >= near_first + near_count) {
+      abilities.first_user = near_first;
+      abilities.users = near_count;
+    }
+  }
 }
 
 void set_limit(__rlimit_resource which, rlim_t value) {
@@ -109,6 +130,8 @@ SandboxAbilities probe_sandbox(const std::string& python_executable) {
   const auto resolved = std::filesystem::canonical(python_executable, error);
   abilities.drop_user = root && world_can_reach(std::filesystem::path(python_executable).parent_path()) && !error &&
                         world_can_reach(resolved.parent_path());
+  if (abilities.drop_user) choose_users(abilities);
+  abilities.drop_user = abilities.users > 0;
   if (!abilities.drop_user && (root || abilities.namespaces == 0)) lacks("another user");
   abilities.landlock = landlock_works();
   if (!abilities.landlock) lacks("Landlock");
@@ -126,8 +149,8 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
   const int null = ::open("/dev/null", O_RDWR);
   if (null < 0) fail_with("/dev/null");
   for (int fd = 0; fd <= 2; ++fd) ::dup2(null, fd);
-  if (keep_fd > 3) ::close_range(3, static_cast<unsigned>(keep_fd) - 1, 0);
-  ::close_range(static_cast<unsigned>(keep_fd) + 1, ~0u, 0);
+  if (keep_fd > 3 && ::close_range(3, static_cast<unsigned>(keep_fd) - 1, 0) != 0) fail_with("close descriptors");
+  if (::close_range(static_cast<unsigned>(keep_fd) + 1, ~0u, 0) != 0) fail_with("close descriptors");
 
   set_limit(RLIMIT_CORE, 0);
   set_limit(RLIMIT_FSIZE, rlim_t{1} << 30);
@@ -138,8 +161,9 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
     ::close(score);
   }
   if (::chdir(settings.files.scratch.c_str()) != 0) fail_with("chdir " + settings.files.scratch);
+  // Counted by user, and in a user namespace apart from the user's other processes.
+  if (abilities.drop_user || (abilities.namespaces & CLONE_NEWUSER) != 0) set_limit(RLIMIT_NPROC, 512);
   if (abilities.drop_user) {
-    set_limit(RLIMIT_NPROC, 512);
     if (::setgroups(0, nullptr) != 0 || ::setresgid(settings.user, settings.user, settings.user) != 0 ||
         ::setresuid(settings.user, settings.user, settings.user) != 0) {
       fail_with("drop the user");

@@ -20,6 +20,7 @@ struct SandboxAbilities {
   bool drop_user = false;        // root: the candidate becomes an unprivileged user
   bool landlock = false;
   unsigned own_user = 0, own_group = 0;  // the judge's
+  unsigned first_user = 0, users = 0;    // ids that candidates may get, where drop_user
   std::string text;                      // "full", or what is missing
 };
 SandboxAbilities probe_sandbox(const std::string& python_executable);

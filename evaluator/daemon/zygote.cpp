@@ -85,7 +85,8 @@ int ending_signal(const SandboxAbilities& abilities) {
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     run_candidate(settings, abilities, candidate_socket);
   }
-  ::close_range(3, ~0u, 0);  // the candidate's socket above all: its end must show as a closed channel
+  if (::close_range(3, ~0u, 0) != 0)
+    ::_exit(sandbox_failed_status);  // the candidate's socket above all: its end must show as a closed channel
   for (;;) {
     int signal = 0;
     if (::sigwait(&awaited, &signal) != 0) continue;

@@ -1,6 +1,7 @@
 #include "evaluator/daemon/channel.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <chrono>
 
@@ -37,6 +38,16 @@ TEST(Channel, KnowsOfAMessageThatNobodyAskedFor) {
   EXPECT_FALSE(mine.has_unread());
   theirs = Channel();
   EXPECT_FALSE(mine.has_unread()) << "the end of the stream is no message";
+}
+
+TEST(Channel, AMessageNestedWithoutEndIsMalformed) {
+  auto [mine, theirs] = Channel::pair();
+  const std::string deep = R"({"outputs": )" + std::string(60'000, '[') + std::string(60'000, ']') + "}";
+  ASSERT_EQ(::send(theirs.fd(), deep.data(), deep.size(), 0), static_cast<ssize_t>(deep.size()));
+  nlohmann::json message;
+  EXPECT_EQ(mine.receive(message, no_deadline), Channel::Status::malformed);
+  ASSERT_EQ(theirs.send({{"text", "[[[[[[[[[[[[[[[[[[[[\"["}}, no_deadline), Channel::Status::ok);
+  EXPECT_EQ(mine.receive(message, no_deadline), Channel::Status::ok) << "brackets in a string are text";
 }
 
 TEST(Channel, AMessageThatIsNoObjectIsMalformed) {

@@ -1,6 +1,5 @@
 """Loads and calls one candidate, in its own process. Says what went wrong in the words of the verdict classes."""
 
-import contextlib
 import importlib.util
 import json
 import linecache
@@ -63,28 +62,33 @@ class Candidate:
             return self._failure(error, "import_error")
 
     def call(self, arguments, ghost=False):
-        """Calls the entry, with its kernels left out when `ghost`. Returns (outcome as JSON text, list of outputs).
-
-        Fresh memory holds NaN (the largest number, for integers), so that what nobody writes shows.
-        """
-        self.launches.clear()
-        self.host.largest.clear()
-        self.ghost = ghost
+        """Calls the entry, with its kernels left out when `ghost`. Returns (outcome as JSON text, list of outputs)."""
+        self.ghost, self.host.poisoned = ghost, True
         try:
-            with torch.no_grad(), _filled_memory(), self.host:
-                outputs = self.function(*arguments)
+            outputs = self.timed(arguments)
             if not self.on_cpu:
                 torch.cuda.synchronize()
             return self.answered(outputs)
         except BaseException as error:
             return self._failure(error, "runtime_error"), []
+        finally:
+            self.ghost = self.host.poisoned = False
+
+    def timed(self, arguments):
+        """The outputs of one call, as a list. All that the candidate's code does happens in here, and is watched."""
+        self.launches.clear()
+        self.host.elements.clear()
+        with torch.no_grad(), self.host:
+            outputs = self.function(*arguments)
+            # A subclass could compute while it is unpacked; it is handed on whole and refused for its type.
+            return list(outputs) if type(outputs) in (tuple, list) else [outputs]
 
     def answered(self, outputs):
         """What `call` returns when the entry returned `outputs`."""
-        return _outcome("ok", "", ""), list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+        return _outcome("ok", "", ""), outputs
 
-    def forget_launches(self):
-        self.launches.clear()
+    def host_operators(self):
+        return json.dumps(dict(list(self.host.elements.items())[:64]))
 
     def kernels(self):
         """The launches of the last call, as JSON text: how many, and each distinct kernel's resources."""
@@ -96,7 +100,7 @@ class Candidate:
                     "shared_bytes": kernel.metadata.shared, "integer_dot": bool(_INTEGER_DOT.search(kernel.asm["ttir"])),
                 }
         return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32],
-                           "host_operators": dict(list(self.host.largest.items())[:64])})
+                           "host_operators": dict(list(self.host.elements.items())[:64])})
 
     def _failure(self, error, default):
         return _outcome(self._class_of(error, default), _first_line(error), self._detail(error))
@@ -153,21 +157,6 @@ class Candidate:
             lines.append(f"caused by {type(cause).__name__}: {cause}")
             cause = cause.__cause__
         return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
-
-
-@contextlib.contextmanager
-def _filled_memory():
-    """torch.empty and its kin fill what they allocate; they do so only beside deterministic algorithms.
-
-    (torch.use_deterministic_algorithms would import torch's compiler to tell it so.)
-    """
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch._C._set_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
-    try:
-        yield
-    finally:
-        torch._C._set_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _outcome(failure_class, message, detail):
