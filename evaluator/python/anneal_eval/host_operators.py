@@ -28,6 +28,16 @@ class HostOperators(TorchDispatchMode):
         self.paused = False
         self.poisoned = False
 
+    def unpaused(self, function):
+        def watched(*args, **kwargs):
+            before, self.paused = self.paused, False
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.paused = before
+
+        return watched
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__

@@ -74,9 +74,12 @@ def _interpreted_function(function):
 _LANGUAGE = types.SimpleNamespace(__globals__={"tl": triton.language, "core": triton.language.core})
 
 
-def _interpret(function, args, kwargs, grid):
+def _interpret(function, args, kwargs, grid, watch):
     # Patched once a launch (it costs milliseconds) and taken back after it, or nothing would compile any more.
     scope = interpreter._patch_lang(_LANGUAGE)
+    if callable(grid):  # the candidate's own host code, and watched like the rest of it
+        grid = watch.unpaused(grid)
+    watch.paused = True
     try:
         _interpreted_function(function).run(*args, grid=grid, warmup=False, **kwargs)
     except interpreter.InterpreterError as error:
@@ -91,11 +94,15 @@ def _interpret(function, args, kwargs, grid):
             raise UnsupportedOnCpu(f"Triton's interpreter cannot run {function.fn.__name__}: {text}") from error
         raise
     finally:
+        watch.paused = False
         scope.restore()
 
 
-def install(capability):
-    """Replaces launches in this process. capability: 80, 90, 100: the target that kernels are compiled for."""
+def install(capability, watch):
+    """Replaces launches in this process. capability: 80, 90, 100: the target that kernels are compiled for.
+
+    watch: HostOperators, paused while the interpreter itself works.
+    """
     driver.set_active(_TargetOnlyDriver(capability))
     bf16.install(UnsupportedOnCpu)
     compile_only = jit.JITFunction.run
@@ -106,7 +113,7 @@ def install(capability):
             for operation in ("tt.extern_elementwise", "tt.elementwise_inline_asm"):
                 if operation in kernel.asm["ttir"]:
                     raise UnsupportedOnCpu(f"{self.fn.__name__} uses {operation}, which Triton's interpreter lacks")
-            _interpret(self, args, kwargs, grid)
+            _interpret(self, args, kwargs, grid, watch)
         return kernel
 
     def call(self, *args, **kwargs):
