@@ -39,6 +39,8 @@ endif()
 if(TARGET anneal-evald)
   add_dependencies(evaluator_test anneal-evald)
   anneal_tests(evald anneal_evald_parts)
+  add_test(NAME evaluator.screen COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/screen_test.py)
+  set_tests_properties(evaluator.screen PROPERTIES TIMEOUT 600)
 endif()
 
 # Every header compiles alone.

@@ -2,41 +2,128 @@
 
 It runs in the candidate's sandboxed process, because a hostile text may bring a parser down, and before the file is
 loaded, so that its answer can be believed. `forbidden` refuses the kernel by policy; `decoys` is a flag.
+
+No reading of Python is complete. This one closes what is known: it follows names that stand for modules, and refuses a
+module used as a value (in a list, as an argument), where they could no longer be followed.
 """
 
 import ast
 import json
+import re
 
-# Modules with which a file reaches what a kernel and its launch never need: other code, other processes, memory.
-FORBIDDEN_MODULES = {
-    "ctypes", "cffi", "gc", "importlib", "imp", "runpy", "marshal", "pickle", "shelve", "dill", "cloudpickle", "subprocess",
-    "multiprocessing", "threading", "_thread", "concurrent", "asyncio", "socket", "signal", "mmap", "pty", "fcntl",
-    "urllib", "http", "requests", "cupy", "numba", "pycuda", "jax", "tensorflow", "cuda", "builtins",
-    "torch.utils.cpp_extension", "torch.utils._python_dispatch", "torch.overrides", "torch._dynamo", "torch._inductor",
-    "torch.library", "torch.multiprocessing", "anneal_eval",
+# What a kernel and its launch import. All other modules run other code or reach other processes, files, memory.
+MODULES = {
+    "torch", "triton", "numpy", "__future__", "abc", "argparse", "bisect", "collections", "contextlib", "copy", "dataclasses",
+    "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "logging", "math", "numbers", "operator", "os",
+    "packaging", "pprint", "random", "re", "statistics", "string", "struct", "sys", "textwrap", "time", "traceback", "types",
+    "typing", "typing_extensions", "warnings", "weakref",
 }
-# Attributes, whatever they are taken from, with the reason that the policy gives.
-FORBIDDEN_ATTRIBUTES = {
-    "_getframe": "reads other frames", "f_locals": "reads other frames", "f_globals": "reads other frames",
-    "f_back": "reads other frames", "settrace": "hooks the interpreter", "setprofile": "hooks the interpreter",
-    "__subclasses__": "searches the interpreter", "__globals__": "searches the interpreter",
-    "__code__": "replaces code", "_C": "reaches below torch's interface", "_inductor": "uses torch's compiler",
-    "_dynamo": "uses torch's compiler", "inductor": "uses torch's compiler", "cpp_extension": "builds other code",
-    "load_inline": "builds other code", "TorchDispatchMode": "hooks torch", "TorchFunctionMode": "hooks torch",
-    "__torch_function__": "hooks torch", "__torch_dispatch__": "hooks torch", "_make_subclass": "hooks torch",
-    "_make_wrapper_subclass": "hooks torch",
+# Modules that others hold (torch.ctypes, logging.os), so never to be written behind a dot, whatever stands before it.
+HELD_MODULES = {
+    "_io", "_thread", "anneal_eval", "asyncio", "builtins", "cffi", "cpp_extension", "ctypes", "ctypeslib", "cupy", "fcntl", "gc",
+    "glob", "importlib", "inspect", "io", "linecache", "marshal", "mmap", "multiprocessing", "os", "pickle", "pkgutil",
+    "runpy", "shutil", "socket", "subprocess", "sys", "tempfile", "threading", "zipfile",
 }
-FORBIDDEN_CALLS = {"exec", "eval", "compile", "__import__", "breakpoint", "input"}
+# Where only these names may be used.
+ONLY = {
+    "os": {"environ", "getenv", "path", "name", "sep", "pathsep", "linesep", "cpu_count", "getpid", "getcwd", "fspath",
+           "PathLike"},
+    "os.environ": {"get", "items", "keys", "values", "copy"},
+    "sys": {"version", "version_info", "platform", "maxsize", "byteorder", "float_info", "path", "argv", "executable", "exit",
+            "stdout", "stderr", "getsizeof", "getrecursionlimit"},
+    "torch.jit": {"is_scripting", "is_tracing", "ignore", "unused", "export", "Final"},
+    "triton.backends": set(),
+    "triton.compiler": {"errors", "CompilationError"},
+    # `driver` is what persistent kernels ask for the number of multiprocessors.
+    "triton.runtime": {"driver", "errors", "OutOfResources", "autotuner", "autotune", "heuristics", "Config", "jit"},
+    "triton.runtime.autotuner": {"autotune", "heuristics", "Config", "OutOfResources"},
+    "triton.runtime.driver": {"driver", "active"},
+    "triton.runtime.jit": {"jit", "constexpr_function"},
+}
+# Everything at and below these.
+PATHS = {
+    "torch.compile": "stands in for a kernel",
+    "torch.ops": "stands in for a kernel",
+    "torch.classes": "loads other code",
+    "torch.hub": "loads other code",
+    "torch.package": "loads other code",
+    "torch.load": "loads other code",
+    "torch.serialization": "loads other code",
+    "torch.distributed": "reaches other processes",
+    "torch.export": "uses torch's compiler",
+    "torch.fx": "uses torch's compiler",
+    "torch.overrides": "hooks torch",
+    # The judge sees a custom operator as one, whatever its body computes.
+    "torch.library": "hides the operators in its body from the judge: call the kernel directly",
+    "torch.cuda.graph": "replays what it recorded",
+    "torch.cuda.graphs": "replays what it recorded",
+    "torch.cuda.cudart": "reaches below torch's interface",
+    "torch.cuda.jiterator": "builds other code",
+    "torch.save": "writes files",
+    "torch.from_file": "reads files",
+    "torch.storage": "computes on the host's memory",
+    "torch.utils.deterministic": "hides memory that nobody wrote",
+    "triton.compile": "reaches into Triton",
+    "numpy.array": "computes on the host",
+    "numpy.ascontiguousarray": "computes on the host",
+    "numpy.load": "reads files",
+    "numpy.save": "writes files",
+}
+PRIVATE_ALLOWED = {"torch._assert", "torch._check"}  # all else that is private in torch is not
+# Names behind a dot, whatever stands before it: an object may be any.
+ATTRIBUTES = {
+    "reads other frames": ("_getframe", "_current_frames", "currentframe", "f_locals", "f_globals", "f_builtins", "f_back",
+                           "tb_frame", "gi_frame"),
+    "hooks the interpreter": ("settrace", "setprofile", "addaudithook"),
+    "names what cannot be read": ("attrgetter", "methodcaller"),
+    "runs text": ("get_type_hints", "ForwardRef", "make_dataclass"),
+    "reaches below torch's interface": ("_C", "CUDAPluggableAllocator", "change_current_allocator"),
+    "uses torch's compiler": ("_inductor", "_dynamo", "inductor"),
+    "builds other code": ("load_inline", "_compile_kernel"),
+    "hooks torch": ("TorchDispatchMode", "TorchFunctionMode", "_make_subclass", "_make_wrapper_subclass",
+                    "_python_dispatch"),
+    "replays what it recorded": ("CUDAGraph", "make_graphed_callables"),
+    "hides memory that nobody wrote": ("use_deterministic_algorithms", "set_deterministic_debug_mode"),
+    "computes on the host": ("numpy", "from_numpy", "asarray", "asanyarray", "frombuffer", "fromfile", "memmap", "tolist",
+                             "from_dlpack", "to_dlpack"),
+    "computes on the host's memory": ("storage", "untyped_storage", "_typed_storage", "UntypedStorage", "TypedStorage"),
+    "uses files": ("read_text", "read_bytes", "write_text", "write_bytes", "FileHandler"),
+    "reaches into Triton": ("JITFunction", "JITCallable", "KernelInterface", "CompiledKernel", "Autotuner", "Heuristics",
+                            "InterpretedFunction", "launcher_cls", "load_binary", "set_active", "reset_active",
+                            "launch_enter_hook", "launch_exit_hook", "jit_cache_hook", "jit_post_compile_hook",
+                            "add_stages_inspection_hook", "cache_hook", "compiled_hook"),
+}
+REASON = {name: reason for reason, names in ATTRIBUTES.items() for name in names}
+# Dunders are the interpreter's own doors: only these are opened.
+DUNDERS = {"__name__", "__qualname__", "__doc__", "__file__", "__version__", "__all__", "__init__", "__post_init__", "__call__",
+           "__enter__", "__exit__", "__len__", "__iter__", "__next__", "__debug__"}
+BOUND_DUNDERS = {"__all__", "__version__", "__author__", "__license__", "__slots__"}  # by assignment
+HOOKS = {"__torch_function__", "__torch_dispatch__", "__array__", "__array_interface__", "__cuda_array_interface__",
+         "__array_function__", "__array_ufunc__", "__dlpack__", "__dlpack_device__", "__name__"}
+BUILTINS = {"exec", "eval", "compile", "__import__", "breakpoint", "open", "globals", "locals", "vars"}
+ACCESSORS = {"getattr", "setattr", "delattr"}  # read as what they access, if that is written out
+# Never assigned to, on whatever object: they would change what launching does.
+NEVER_ASSIGNED = {"run", "device_caches", "create_binder", "_call_hook", "pre_run_hooks"}
+FLAGS = {"allow_tf32", "enabled", "benchmark", "benchmark_limit", "deterministic", "fp32_precision", "conv",
+         "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"}  # of torch.backends
+# Names that stand for these are followed, and they themselves are not used as values.
+FOLLOWED = {"torch", "torch.cuda", "torch.utils", "triton", "triton.knobs", "triton.testing", "numpy", "time"} | set(ONLY) - {
+    "os.environ"}
+KERNEL, TYPE = "<kernel>", "<type>"  # paths of what triton.jit and type() return
+KERNEL_MAKERS = {"triton.jit", "triton.autotune", "triton.heuristics"}
 MOST_LITERAL_CHARS = 4096  # a longer literal in a kernel file is a payload
+MOST_ALIASES = 32  # of one name, and of dots in one path: more is an attempt to be slow
 
 
 def screen(path):
     """The findings in the file, as JSON text: {class, message, detail, forbidden: [text], decoys: [names]}."""
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         source = file.read()
     try:
-        tree = ast.parse(source, "kernel.py")
-        findings = _Findings()
+        tree = ast.parse(source, "kernel.py")  # bytes: decoded as they will be when the file is loaded
+        tree.body = _without_main(tree.body)
+        findings = _Findings(tree)
+        findings.check_encoding(source)
         findings.visit(tree)
     except SyntaxError as error:
         return _answer("syntax_error", f"SyntaxError: {error.msg} (line {error.lineno})", _quoted(error), [], [])
@@ -44,7 +131,7 @@ def screen(path):
         return _answer("syntax_error", "the code is nested too deeply", "", [], [])
     except ValueError as error:  # a NUL byte
         return _answer("syntax_error", f"ValueError: {error}", "", [], [])
-    return _answer("ok", "", "", findings.forbidden, findings.decoys(tree))
+    return _answer("ok", "", "", list(findings.forbidden), _decoys(tree))
 
 
 def _answer(failure_class, message, detail, forbidden, decoys):
@@ -57,94 +144,413 @@ def _quoted(error):
     return f"line {error.lineno}: {text}"[:500]
 
 
-def _dotted(node):
-    """`a.b.c` as text, or None."""
+def _without_main(body):
+    """The module's statements without those below `if __name__ == "__main__"`, which nobody runs here."""
+    kept = []
+    for node in body:
+        test = ast.unparse(node.test) if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) else ""
+        if test in ("__name__ == '__main__'", "'__main__' == __name__"):
+            kept.extend(node.orelse)
+        else:
+            kept.append(node)
+    return kept
+
+
+def _is_dunder(name):
+    return name.startswith("__") and name.endswith("__")
+
+
+def _chain(node):
+    """The expression that `base.b.c` starts from, and the names behind it."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
         node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return ".".join([node.id, *reversed(names)])
+    return node, names[::-1]
+
+
+class _Aliases:
+    """Which dotted paths a name of the file may stand for. Scopes are not told apart: a name is what it is anywhere."""
+
+    def __init__(self, tree):
+        self.paths = {}
+        self.too_many = False
+        bindings = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for one in node.names:
+                    self._add(one.asname or one.name.split(".")[0], {one.name if one.asname else one.name.split(".")[0]})
+            elif isinstance(node, ast.ImportFrom):
+                for one in node.names:
+                    self._add(one.asname or one.name, {f"{node.module}.{one.name}"})
+            else:
+                bindings.extend(self._bindings(node))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        changed, passes = True, 0
+        while changed and not self.too_many:
+            changed = any([self._add(target, self.of(value)) for target, value in bindings])
+            changed |= any([self._add(one.name, {KERNEL}) for one in functions
+                            if any(self._makes_kernel(decorator) for decorator in one.decorator_list)])
+            passes += 1
+            self.too_many |= passes > MOST_ALIASES
+
+    def _add(self, name, found):
+        paths = self.paths.setdefault(name, set())
+        new = found - paths
+        if len(paths) + len(new) > MOST_ALIASES or any(one.count(".") > MOST_ALIASES for one in new):
+            self.too_many = True
+            return False
+        paths |= new
+        return bool(new)
+
+    def _bindings(self, node):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from self._pairs(target, node.value)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value:
+            yield from self._pairs(node.target, node.value)
+        elif isinstance(node, ast.withitem) and node.optional_vars:
+            yield from self._pairs(node.optional_vars, node.context_expr)
+        elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Tuple, ast.List)):
+            for one in node.iter.elts:
+                yield from self._pairs(node.target, one)
+
+    def _pairs(self, target, value):
+        if isinstance(target, ast.Name):
+            yield target.id, value
+        elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+            for one, its in zip(target.elts, value.elts):
+                yield from self._pairs(one, its)
+
+    def of(self, node):
+        """The paths that an expression may stand for: none for what the file computes itself."""
+        base, names = _chain(node)
+        if isinstance(base, ast.Name):
+            found = self.paths.get(base.id, set())
+        elif isinstance(base, ast.Call):
+            found = self._of_call(base)
+        elif isinstance(base, ast.IfExp):
+            found = self.of(base.body) | self.of(base.orelse)
+        elif isinstance(base, ast.BoolOp):
+            found = set().union(*(self.of(one) for one in base.values))
+        elif isinstance(base, ast.NamedExpr):
+            found = self.of(base.value)
+        else:
+            found = set()
+        return {".".join([one, *names]) for one in found}
+
+    def _of_call(self, node):
+        if isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1:
+            return {TYPE}
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
+            name = node.args[1]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                return {f"{one}.{name.value}" for one in self.of(node.args[0])}
+        return {KERNEL} if self._makes_kernel(node.func) else set()
+
+    def _makes_kernel(self, node):
+        """triton.jit, or triton.autotune(...)."""
+        return bool(self.of(node) & KERNEL_MAKERS) or (isinstance(node, ast.Call) and self._makes_kernel(node.func))
 
 
 class _Findings(ast.NodeVisitor):
-    def __init__(self):
-        self.forbidden = []
-        self.torch_names = {"torch"}
+    def __init__(self, tree):
+        self.forbidden = {}  # text -> None, in the order found
+        self.aliases = _Aliases(tree)
+        self.local_names = []  # a set for each function around the node: they hide builtins
+        self.in_class = False
+        self.module_level = set(map(id, tree.body))
+        if self.aliases.too_many:
+            self._refuse(tree.body[0], "names stand for too many things")
 
     def _refuse(self, node, what):
-        self.forbidden.append(f"line {node.lineno}: {what}")
+        self.forbidden[f"line {node.lineno}: {what}"] = None
+
+    def check_encoding(self, source):
+        # Python looks for it in the first two lines, and ends lines at \r too.
+        for number, line in enumerate(re.split(rb"\r\n|\r|\n", source[:65536])[:2], 1):
+            found = re.search(rb"#.*coding[:=][ \t]*([-\w.]+)", line)
+            if found and found[1].lower().replace(b"_", b"-") not in (b"utf-8", b"utf8"):
+                self.forbidden[f"line {number}: the encoding is not UTF-8"] = None
+
+    # Paths and names.
+
+    def _check_path(self, node, path):
+        """What the policy says of `a.b.c` where `a` is a module."""
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            prefix, last = ".".join(parts[:end]), parts[end - 1]
+            above = ".".join(parts[:end - 1])
+            if prefix in PATHS:
+                self._refuse(node, f"{prefix} {PATHS[prefix]}")
+            elif above in ONLY and last not in ONLY[above]:
+                self._refuse(node, f"{prefix} is not for kernels")
+            elif parts[0] == "torch" and last.startswith("_") and not _is_dunder(last) and prefix not in PRIVATE_ALLOWED:
+                self._refuse(node, f"{prefix} reaches below torch's interface")
+        self._check_names(node, parts[1:], parts[0] == "re")
+
+    def _check_names(self, node, names, of_re=False):
+        """What the policy says of names behind dots, whatever stands before them."""
+        for i, name in enumerate(names):
+            if name in REASON:
+                self._refuse(node, f"{name} {REASON[name]}")
+            elif name in HELD_MODULES:
+                self._refuse(node, f"{name} is reached through another module")
+            elif name == "compile" and not of_re:
+                self._refuse(node, "compile uses torch's compiler")
+            elif name == "__class__" and names[i + 1:] == ["__name__"]:
+                continue
+            elif _is_dunder(name) and name not in DUNDERS:
+                self._refuse(node, f"{name} is the interpreter's own")
+
+    def _check_access(self, node, value, names):
+        """`value.names` is read or written: `value` is a name or any expression."""
+        paths = self.aliases.of(value)
+        for path in paths:
+            self._check_path(node, ".".join([path, *names]))
+        if not paths:
+            self._check_names(node, names)
+
+    def _check_value(self, node):
+        """A module is written before a dot or given another name, and nowhere else: it could not be followed."""
+        for path in self.aliases.of(node) & FOLLOWED:
+            self._refuse(node, f"the module {path} is used as a value")
+
+    def _check_store(self, node, value, name):
+        """`value.name` is assigned to or deleted."""
+        if name in NEVER_ASSIGNED or _is_dunder(name):
+            self._refuse(node, f"assigns to {name}")
+        base = value
+        while isinstance(base, (ast.Attribute, ast.Subscript)):
+            base = base.value
+        paths = self.aliases.of(value)
+        if name in FLAGS and paths and all(f"{path}.".startswith("torch.backends.") for path in paths):
+            return
+        if not isinstance(base, ast.Name) and not (isinstance(base, ast.Call) and ast.unparse(base.func) == "super"):
+            self._refuse(node, f"assigns to {name} of what an expression returns")
+        for path in sorted(paths or self.aliases.of(base)):
+            self._refuse(node, f"assigns to {name} of {path}")
+
+    # Imports.
 
     def visit_Import(self, node):
-        for alias in node.names:
-            self._module(node, alias.name)
-            if alias.name == "torch" and alias.asname:
-                self.torch_names.add(alias.asname)
+        for one in node.names:
+            self._check_import(node, one.name)
+            self._check_bound(node, one.asname)
 
     def visit_ImportFrom(self, node):
         module = node.module or ""
-        self._module(node, module)
-        for alias in node.names:
-            self._module(node, f"{module}.{alias.name}")
-            if alias.name in FORBIDDEN_ATTRIBUTES:
-                self._refuse(node, f"{alias.name} {FORBIDDEN_ATTRIBUTES[alias.name]}")
-            if module == "torch" and alias.name in ("ops", "compile", "_ops"):
-                self._refuse(node, f"torch.{alias.name} stands in for a kernel")
+        for one in node.names:
+            self._check_import(node, f"{module}.{one.name}")
+            self._check_bound(node, one.asname or one.name)
+            if one.name == "*" and not module.startswith("triton.language") and module not in ("math", "typing"):
+                self._refuse(node, f"imports all of {module}")
 
-    def _module(self, node, name):
-        parts = name.split(".")
-        for end in range(1, len(parts) + 1):
-            if ".".join(parts[:end]) in FORBIDDEN_MODULES:
-                self._refuse(node, f"imports {name}")
-                return
+    def _check_import(self, node, path):
+        if path.split(".")[0] not in MODULES:
+            self._refuse(node, f"imports {path.removesuffix('.*')}")
+        self._check_path(node, path)
+
+    # Expressions.
 
     def visit_Attribute(self, node):
-        if node.attr in FORBIDDEN_ATTRIBUTES:
-            self._refuse(node, f"{node.attr} {FORBIDDEN_ATTRIBUTES[node.attr]}")
-        dotted = _dotted(node)
-        if dotted:
-            root, _, rest = dotted.partition(".")
-            if root in self.torch_names and rest in ("ops", "compile", "jit.script", "jit.trace", "_ops"):
-                self._refuse(node, f"torch.{rest} stands in for a kernel")
-            if dotted == "sys.modules":
-                self._refuse(node, "sys.modules reaches other modules")
+        self._object(node)
+        if isinstance(node.ctx, ast.Load):
+            self._check_value(node)
+        else:
+            self._check_store(node, node.value, node.attr)
+
+    def _object(self, node):
+        """What stands before a dot: a module may."""
+        base, names = _chain(node)
+        if names:
+            self._check_access(node, base, names)
+        if isinstance(base, ast.Name):
+            self._check_builtin(base)
+        else:
+            self.visit(base)
+
+    def visit_Subscript(self, node):
+        if not isinstance(node.ctx, ast.Load):
+            written = self.aliases.of(node.value)
+            if isinstance(node.value, ast.Name):  # else it may be another function's variable
+                written &= FOLLOWED | {"os.environ"}
+            for path in written:
+                self._refuse(node, f"assigns to an element of {path}")
         self.generic_visit(node)
+
+    def visit_Name(self, node):
+        if not isinstance(node.ctx, ast.Load):
+            self._check_bound(node, node.id)
+            return
+        self._check_builtin(node)
+        self._check_value(node)
+
+    def _check_builtin(self, node):
+        if node.id in BUILTINS | ACCESSORS and not self._is_local(node.id):
+            self._refuse(node, f"uses {node.id}")
+        elif _is_dunder(node.id) and node.id not in DUNDERS:
+            self._refuse(node, f"{node.id} is the interpreter's own")
 
     def visit_Call(self, node):
-        if isinstance(node.func, ast.Name):
-            if node.func.id in FORBIDDEN_CALLS:
-                self._refuse(node, f"calls {node.func.id}")
-            if node.func.id in ("getattr", "setattr", "delattr", "vars") and node.args and _dotted(node.args[0]):
-                root = _dotted(node.args[0]).split(".")[0]
-                if root in self.torch_names | {"triton", "tl", "sys"}:
-                    self._refuse(node, f"{node.func.id} on {root}")
-        self.generic_visit(node)
+        function = node.func.id if isinstance(node.func, ast.Name) and not self._is_local(node.func.id) else None
+        # hasattr says no more than whether there is one.
+        if function in ACCESSORS | {"hasattr"} and len(node.args) > 1:
+            if function in ACCESSORS:
+                self._accessor(node, function)
+            self._object(node.args[0])
+            for one in [*node.args[1:], *node.keywords]:
+                self.visit(one)
+        else:
+            self.generic_visit(node)
 
-    def visit_Assign(self, node):
-        for target in node.targets:
-            dotted = _dotted(target) if isinstance(target, ast.Attribute) else None
-            if dotted and dotted.split(".")[0] in self.torch_names | {"triton", "tl", "time", "sys"}:
-                self._refuse(node, f"assigns to {dotted}")
-        self.generic_visit(node)
+    def _accessor(self, node, accessor):
+        value, name = node.args[:2]
+        if not (isinstance(name, ast.Constant) and isinstance(name.value, str)) or isinstance(value, ast.Starred):
+            self._refuse(node, f"{accessor} of a name that is not written out")
+            return
+        base, names = _chain(value)
+        self._check_access(node, base, [*names, name.value])
+        if accessor == "getattr":
+            self._check_value(node)
+        else:
+            self._check_store(node, value, name.value)
 
     def visit_Constant(self, node):
         if isinstance(node.value, (str, bytes)) and len(node.value) > MOST_LITERAL_CHARS:
             self._refuse(node, f"a literal of {len(node.value)} characters")
 
-    @staticmethod
-    def decoys(tree):
-        """Functions under @triton.jit that nothing else in the file names."""
-        kernels, used = {}, set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and any("jit" in (_dotted(_callee(d)) or "") for d in node.decorator_list):
-                kernels[node.name] = node
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                used.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                used.add(node.attr)
-        return sorted(name for name in kernels if name not in used)
+    def visit_MatchClass(self, node):
+        self._check_names(node, node.kwd_attrs)
+        self.generic_visit(node)
+
+    # Statements.
+
+    def visit_Expr(self, node):
+        if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):  # a docstring
+            self.generic_visit(node)
+
+    def visit_Assign(self, node):
+        for target in node.targets:
+            self.visit(target)
+        if not all(self._is_alias(target, node.value) for target in node.targets):
+            self.visit(node.value)
+
+    def _is_alias(self, target, value):
+        """A name for a module, so not a use of the module as a value. Its own path is checked as ever."""
+        base, names = _chain(value)
+        if not (isinstance(target, ast.Name) and isinstance(base, ast.Name) and self.aliases.of(value) & FOLLOWED):
+            return False
+        self._check_access(value, base, names)
+        return not self.in_class  # what a class holds is reached through the class
+
+    def visit_ClassDef(self, node):
+        self._check_bound(node, node.name)
+        before = self.in_class, self.local_names
+        self.in_class, self.local_names = True, []  # a class body may look past the names of the function around it
+        self.generic_visit(node)
+        self.in_class, self.local_names = before
+
+    def visit_FunctionDef(self, node):
+        self._check_bound(node, node.name)
+        if node.name in HOOKS or (id(node) in self.module_level and _is_dunder(node.name)):
+            self._refuse(node, f"defines {node.name}")
+        self._function(node, node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node):
+        self._function(node, [node.body])
+
+    def _function(self, node, body):
+        # What is evaluated around the function comes first: its own names do not hide builtins there.
+        for one in [*getattr(node, "decorator_list", []), *node.args.defaults, *filter(None, node.args.kw_defaults)]:
+            self.visit(one)
+        its = node.args
+        arguments = [*its.posonlyargs, *its.args, *its.kwonlyargs, *filter(None, (its.vararg, its.kwarg))]
+        for one in [*arguments, node]:
+            self._annotation(getattr(one, "annotation", None) or getattr(one, "returns", None))
+        for one in arguments:
+            self._check_bound(one, one.arg)
+        before, self.in_class = self.in_class, False
+        self.local_names.append({one.arg for one in arguments} | _assigned(body))
+        for one in body:
+            self.visit(one)
+        self.local_names.pop()
+        self.in_class = before
+
+    def visit_AnnAssign(self, node):
+        self._annotation(node.annotation)
+        self.visit(node.target)
+        if node.value and not self._is_alias(node.target, node.value):
+            self.visit(node.value)
+
+    def _annotation(self, node):
+        if node is None:
+            return
+        self.visit(node)
+        for text in [one for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]:
+            try:
+                quoted = ast.parse(text.value.strip(), mode="eval").body
+            except (SyntaxError, ValueError):
+                continue
+            for one in ast.walk(quoted):
+                ast.copy_location(one, text)
+            self.visit(quoted)
+
+    def visit_ExceptHandler(self, node):
+        self._check_bound(node, node.name)
+        self.generic_visit(node)
+
+    def visit_MatchAs(self, node):
+        self._check_bound(node, node.name)
+        self.generic_visit(node)
+
+    visit_MatchStar = visit_MatchAs
+
+    def visit_MatchMapping(self, node):
+        self._check_bound(node, node.rest)
+        self.generic_visit(node)
+
+    def _check_bound(self, node, name):
+        """`__name__` given another value would open what stands below `if __name__ == "__main__"`."""
+        if name and _is_dunder(name) and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) \
+                and name not in BOUND_DUNDERS:
+            self._refuse(node, f"assigns to {name}")
+
+    def _is_local(self, name):
+        return any(name in names for names in self.local_names)
 
 
-def _callee(decorator):
-    return decorator.func if isinstance(decorator, ast.Call) else decorator
+def _assigned(body):
+    """The names that a function's own statements bind. What `global` names is not its own."""
+    bound, elsewhere, todo = set(), set(), list(body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            elsewhere |= set(node.names)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp,
+                               ast.DictComp, ast.GeneratorExp)):
+            continue
+        todo.extend(ast.iter_child_nodes(node))
+    return bound - elsewhere
+
+
+def _decoys(tree):
+    """Functions under @triton.jit that nothing else in the file names."""
+    kernels, used = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(_is_jit(one) for one in node.decorator_list):
+            kernels.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            used.add(node.attr)
+    return sorted(kernels - used)
+
+
+def _is_jit(decorator):
+    text = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    return "jit" in text and not text.startswith("torch.")

@@ -1,0 +1,416 @@
+"""The static screen: what it finds, what it leaves alone. Run by ctest with the Python of anneal-evald."""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "evaluator", "python"))
+
+from anneal_eval.screen import screen  # noqa: E402
+
+HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x_ptr, BLOCK: tl.constexpr):\n" \
+       "    pass\n\n\ndef launch(input):\n    kernel[(1,)](input, BLOCK=8)\n\n\n"
+
+# Each refused, after HEAD.
+REFUSED = r'''
+import ctypes
+import subprocess as s
+import anneal_eval
+import inspect
+import candidate
+import timeit
+from os import *
+from torch import *
+torch.ctypes.string_at(0)
+torch.threading.Thread
+torch.builtins.exec("")
+from torch import threading
+from torch import builtins as b
+from torch import sys
+torch.os.system("ls")
+import logging; logging.os
+from triton.testing import subprocess
+import triton.testing as tt; tt.subprocess
+import sys as s; s.modules
+import sys; s = sys; s.modules["x"]
+import sys; sys._getframe()
+import sys; sys.settrace(None)
+from sys import modules
+t = torch; t.compile(launch)
+t = torch; u = t; v = u; v.compile
+t, u = torch, 1; t.compile
+[t, u] = torch, 1; t.compile
+t: object = torch; t.compile
+for t in (torch,): t.compile
+with torch as t: t.compile
+(t := torch).compile
+if (t := torch): t.compile
+t = triton if 0 else torch; t.compile
+t = None or torch; t.compile
+[torch][0].compile(launch)
+(lambda t=torch: t.compile)()
+def f(t): t.compile(launch)
+def f(): return torch
+class A: t = torch
+class A: c = torch.cuda
+x = {"t": torch}
+match torch:\n    case object(compile=c): pass
+match launch:\n    case object(__globals__=g): pass
+torch.ｃompile(launch)
+from torch import compile as c
+torch.jit.script(launch)
+from torch.jit import trace
+torch.ops.aten.mul
+torch.nn.Linear(1, 1).compile()
+torch._int_mm
+from torch._C import _cuda_getCurrentRawStream
+torch._dynamo.optimize()
+torch.utils.cpp_extension.load_inline
+from torch.utils import cpp_extension as e
+import torch.utils._python_dispatch
+torch.library.custom_op("a::clone", mutates_args=())
+from torch.library import triton_op
+torch.load("x")
+type(kernel).run = None
+kernel.run = None
+k = kernel; k.fn = None
+k = triton.jit(launch); k.fn = None
+k = triton.autotune([], [])(triton.jit(launch)); k.cache = None
+K = type(kernel); K.warmup = None
+[kernel][0].fn = None
+kernel.__class__.fn = None
+T = kernel.__class__
+torch.a, x = 1, 2
+(x, [torch.a]) = 1, (2,)
+torch.a += 1
+torch.a: int = 1
+for torch.a in (1,): pass
+[0 for torch.a in (1,)]
+with launch as torch.a: pass
+del torch.a
+torch.Tensor.add = None
+from torch import Tensor; Tensor.add = None
+T = torch.Tensor; T.add = None
+T = getattr(torch, "Tensor"); T.add = None
+setattr(torch, "add", None)
+setattr(torch.Tensor, "add", None)
+setattr(kernel, "fn", None)
+setattr(launch, "r" + "un", None)
+delattr(torch, "add")
+s = setattr
+map(getattr, [], [])
+getattr(torch, "comp" + "ile")
+getattr(torch, "compile")
+getattr(torch, "cuda").CUDAGraph
+c = getattr(torch, "jit"); c.script
+getattr(kernel, "__globals__")
+getattr(*[torch, "compile"])
+import operator; operator.attrgetter("compile")
+torch.__dict__["add"] = None
+vars(torch)
+vars(torch)["add"] = None
+globals()["__builtins__"]
+object.__getattribute__(launch, "x")
+object.__setattr__(launch, "x", 1)
+launch.__globals__
+launch.__code__
+print.__self__
+().__class__.__base__
+().__class__.__mro__
+e = exec; e("")
+f = [eval]
+exec("")
+eval("1")
+compile("", "", "exec")
+__import__("os")
+breakpoint()
+def f(e=exec): e("")
+def f(eval=eval): pass
+def f(x=lambda open: 0): open("x")
+def f(open):\n    class A:\n        open = open
+def f():\n    global open\n    open = open
+lambda: exec("")
+@exec\ndef f(): pass
+f"{exec('')}"
+[exec(x) for x in ""]
+def f(x: exec): pass
+def f(x: "exec('')"): pass
+def f() -> "torch.compile": pass
+x: "torch.compile" = 1
+def f():\n    def g():\n        return [lambda: (yield exec)]
+match 1:\n    case 1 if exec(""): pass
+async def f(): exec("")
+class A(metaclass=exec): pass
+import os; os.fork()
+import os; os.system("ls")
+import os; os.execv("ls", [])
+import os; os.spawnv(0, "ls", [])
+import os; os.popen("ls")
+import os; os.kill(1, 9)
+import os; os.posix_spawn("ls", [], {})
+import os; os.write(3, b"")
+import os; os.read(3, 1)
+import os; os.open("x", 0)
+from os import fork as f
+import os; os.environ["TRITON_INTERPRET"] = "1"
+import os; e = os.environ; e["A"] = "1"
+import os; os.environ.update(A="1")
+import os; [os][0].fork()
+open("x", "w")
+open("x")
+with open("x") as f: pass
+o = open
+import io
+import pathlib
+import tempfile
+def __getattr__(name): pass
+def __torch_function__(*a): pass
+class A:\n    def __torch_dispatch__(self): pass
+class A:\n    __torch_function__ = None
+class A:\n    def __cuda_array_interface__(self): pass
+from torch.utils._python_dispatch import TorchDispatchMode
+g = torch.cuda.CUDAGraph()
+with torch.cuda.graph(None): pass
+from torch.cuda import graph as g
+c = torch.cuda; c.graph(None)
+torch.cuda.make_graphed_callables
+def f(x): x.numpy()
+def f(x): torch.from_numpy(x)
+def f(x): torch.asarray(x)
+def f(x): torch.frombuffer(x)
+import numpy as np; np.asarray(1)
+import numpy as np; np.array([1])
+import numpy as np; np.frombuffer(b"")
+from numpy import array
+import numpy as np; n = np; n.array(1)
+def f(x): x.__array__()
+def f(x): x.__array_interface__
+def f(x): x.__cuda_array_interface__
+def f(x): x.tolist()
+def f(x): x.storage()
+def f(x): x.untyped_storage()
+getattr(launch, "numpy")
+__loader__
+__spec__.loader
+__builtins__
+__builtins__["exec"]
+torch.__loader__
+torch.__spec__
+torch.__builtins__
+from torch import __builtins__ as b
+from triton.runtime.jit import JITFunction
+triton.JITFunction
+triton.runtime.JITFunction.run = None
+triton.runtime.jit.JITFunction
+from triton.runtime.autotuner import Autotuner
+from triton.compiler import CompiledKernel
+triton.compiler.compile
+triton.compile
+import triton.compiler as c; c.compile
+import triton.backends.nvidia.driver
+triton.backends.backends
+triton.runtime.driver.active.launcher_cls
+triton.runtime.driver.active = None
+triton.runtime.driver.set_active(None)
+triton.runtime.driver.active.utils.load_binary
+triton.runtime.interpreter
+triton.knobs.runtime.interpret = True
+k = triton.knobs; k.runtime.debug = True
+triton.knobs.runtime.launch_enter_hook.add(launch)
+from triton import knobs; knobs.compilation.always_compile = True
+triton.testing.do_bench = None
+import triton.testing as tt; tt.do_bench = None
+from triton import testing; testing.do_bench = None
+tl.load = None
+import time; time.time = None
+import math; math.exp = None
+torch.use_deterministic_algorithms(False)
+torch.utils.deterministic.fill_uninitialized_memory = False
+torch.backends.cuda.is_built = None
+torch.backends.cuda = None
+__name__ = "__main__"
+def f(__name__): pass
+import math as __name__
+for __name__ in (): pass
+match 1:\n    case __name__: pass
+if __name__ == "__main__" or True:\n    exec("")
+if __name__ != "__main__":\n    exec("")
+if __name__ == "__main__":\n    pass\nelse:\n    exec("")
+def f():\n    if __name__ == "__main__":\n        exec("")
+x = "LONG"
+def f(x=b"LONG"): pass
+'''
+
+# Each left alone, after HEAD.
+ALLOWED = r'''
+torch.backends.cuda.matmul.allow_tf32 = True
+torch.backends.cudnn.allow_tf32 = False
+torch.backends.cudnn.benchmark = True
+from torch.backends import cudnn; cudnn.deterministic = True
+m = torch.backends.cuda.matmul; m.allow_tf32 = True
+setattr(torch.backends.cudnn, "enabled", True)
+torch.set_float32_matmul_precision("high")
+if __name__ == "__main__":\n    import subprocess\n    exec(open("x").read())\n    torch.compile(launch)
+if "__main__" == __name__:\n    torch.add = None
+def f():\n    """LONG"""
+"""LONG"""
+getattr(torch, "float8_e4m3fn", None)
+x = getattr(torch, "float8_e4m3fn", None); y = x is None
+def f(x): return getattr(x, "is_contiguous")()
+hasattr(tl, "float8e4nv")
+hasattr(torch, "comp" + "ile")
+class A(torch.nn.Module):\n    def __init__(self, n):\n        super().__init__()\n        self.n = n\n        self.a, self.b = 1, 2
+def f(x):\n    x.requires_grad = False\n    x.grad = None\n    del x.grad
+def f(cache, key):\n    cache[key] = 1\n    del cache[key]
+def f(self, key):\n    self.a.b[key].c = 1
+def f(x):\n    setattr(x, "anneal", 1)
+launch.cache = {}
+class A(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.shape = x.shape\n        return x
+import os; x = os.environ.get("A", "0")
+import os; x = os.environ["A"]; y = "A" in os.environ
+import os; x = os.getenv("A"), os.path.join("a", "b"), os.cpu_count()
+import functools\n@functools.lru_cache(maxsize=None)\ndef f(n): return n
+from functools import lru_cache, partial, reduce, wraps
+from dataclasses import dataclass, field\n@dataclass(frozen=True)\nclass A:\n    n: int = 1
+from typing import Any, Dict, List, Optional, Tuple, Union
+from __future__ import annotations
+import math; x = math.ceil(math.log2(8))
+import enum\nclass A(enum.Enum):\n    X = 1
+import contextlib; x = contextlib.nullcontext()
+import warnings; warnings.filterwarnings("ignore")
+import collections; x = collections.defaultdict(dict)
+from collections import OrderedDict, namedtuple
+import itertools, operator; x = operator.mul
+import re; x = re.compile("a").match("a")
+import re as r; p = r.compile; p("a")
+import logging; logger = logging.getLogger(__name__); logger.info("a")
+import sys; x = sys.version_info, sys.platform, sys.maxsize; print("a", file=sys.stderr)
+import time; x = time.perf_counter(), time.time()
+import torch.nn as nn; x = nn.Linear(1, 1)
+import torch.nn.functional as F
+from torch import nn, Tensor
+from torch.nn import functional as F
+from triton.language.extra import libdevice
+import triton.language.extra.libdevice as libdevice
+try:\n    from triton.language.extra import libdevice\nexcept ImportError:\n    from triton.language.extra.cuda import libdevice
+try:\n    import triton\nexcept ImportError:\n    triton = None
+from triton.language.math import exp, tanh
+import triton.testing\nx = triton.testing.do_bench
+import numpy as np; x = np.sqrt(2.0), np.prod((2, 3)), np.float32(1), np.inf
+x = triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"]
+x = triton.runtime.driver.active.get_active_torch_device()
+from triton.runtime import driver; x = driver.active.get_current_target(); y = x.backend
+from triton.runtime.driver import driver; driver.active.get_current_device()
+d = triton.runtime.driver; d.active.get_current_target()
+from triton.runtime.errors import OutOfResources
+from triton.compiler.errors import CompilationError
+from triton.tools.tensor_descriptor import TensorDescriptor
+triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8))
+c = kernel.warmup(1, BLOCK=8, grid=(1,)); c._init_handles(); x = c.n_regs, c.metadata.shared
+x = torch.cuda.get_device_properties(0).multi_processor_count
+torch.cuda.synchronize(); s = torch.cuda.Stream(); e = torch.cuda.Event()
+@torch.no_grad()\ndef f(x): return x
+@torch.jit.ignore\ndef f(x): return x
+@torch.compiler.disable\ndef f(x): return x
+@triton.autotune(configs=[triton.Config({"BLOCK": 8}, num_warps=4)], key=["n"])\n@triton.jit\ndef f(x, n, BLOCK: tl.constexpr): pass\nf[(1,)](1, 2)
+@triton.heuristics({"BLOCK": lambda a: triton.next_power_of_2(a["n"])})\n@triton.jit\ndef f(x, n, BLOCK: tl.constexpr): pass\nf[(1,)](1, 2)
+def compile_block(input, other): return input
+def f(input, eval=False, vars=None):\n    open = 1\n    return input if eval else vars or open
+def f(x):\n    vars = x.var()\n    return vars
+def f(dtype: "torch.dtype", x: "Optional[torch.Tensor]" = None) -> "torch.Tensor": pass
+def f(x): return x.__class__.__name__, type(x).__name__, launch.__name__
+def f(x): return isinstance(x, (int, torch.Tensor))
+dtype = torch.float16; tile = tl.float32
+x = torch.__version__, triton.__version__
+__all__ = ["launch"]
+match 1:\n    case int(): pass
+x = f"{torch.float16!r:>10}"
+x = input if False else None
+def f(x): return x.data_ptr() % 16, x.item(), x.cpu()
+torch._assert(True, "a"); torch.manual_seed(0)
+torch.testing.assert_close(1, 1)
+'''
+
+
+def text_of(line):
+    return HEAD + line.replace("\\n", "\n").replace("LONG", "a" * 5000) + "\n"
+
+
+def screened(source):
+    with tempfile.NamedTemporaryFile(suffix=".py") as file:
+        file.write(source if isinstance(source, bytes) else source.encode())
+        file.flush()
+        return json.loads(screen(file.name))
+
+
+class Screen(unittest.TestCase):
+    def test_refuses(self):
+        for line in REFUSED.strip().splitlines():
+            with self.subTest(line):
+                found = screened(text_of(line))
+                self.assertEqual(found["class"], "ok", found)
+                self.assertTrue(found["forbidden"])
+
+    def test_leaves_alone(self):
+        for line in ALLOWED.strip().splitlines():
+            with self.subTest(line):
+                found = screened(text_of(line))
+                self.assertEqual((found["class"], found["forbidden"], found["decoys"]), ("ok", [], []))
+
+    def test_reads_bytes_as_python_loads_them(self):
+        hidden = "# coding: utf-7\n".encode() + "#\nimport ctypes".encode("utf-7").replace(b"\n", b"+AAo-") + b"\n"
+        found = screened(hidden)["forbidden"]
+        self.assertEqual(found, ["line 1: the encoding is not UTF-8", "line 3: imports ctypes"])
+
+    def test_refuses_other_encodings(self):
+        for start in (b"# coding: latin-1\n", b"#!python\n# -*- coding: utf_7 -*-\n", b"\r# vim: fileencoding=utf-7\r",
+                      b"#\r\n#coding=cp1252\r\n", b"\f# coding:\tunicode_escape\n"):
+            with self.subTest(start):
+                self.assertIn("encoding", "".join(screened(start + b"x = 1\n")["forbidden"]))
+
+    def test_utf8_may_be_said(self):
+        for start in (b"# -*- coding: utf-8 -*-\n", b"# coding: UTF8\n", b"\xef\xbb\xbf", b"x = 1\ny = 2\n# coding: latin-1\n"):
+            with self.subTest(start):
+                found = screened(start + "x = 'ü'\n".encode())
+                self.assertEqual((found["class"], found["forbidden"]), ("ok", []))
+
+    def test_what_python_cannot_read_is_a_syntax_error(self):
+        for source in (b"x = '\xff'\n", b"# coding: nonsense\n", b"x = \x00\n", b"def f(:\n", b"(" * 5000, b"-" * 20000 + b"1"):
+            with self.subTest(source[:20]):
+                self.assertEqual(screened(source)["class"], "syntax_error")
+
+    def test_hostile_aliases_end(self):
+        loop = "\n".join(f"t = t.a{i}" for i in range(200))
+        self.assertIn("too many", screened("import torch\nt = torch\n" + loop)["forbidden"][0])
+        chain = "\n".join(f"t{i + 1} = t{i}" for i in reversed(range(31)))
+        self.assertTrue(screened("import torch\nt0 = torch\n" + chain + "\nt31.compile\n")["forbidden"])
+
+    def test_says_where_and_why(self):
+        self.assertEqual(screened("import torch\nt = torch\nf = t.compile(1)\n")["forbidden"][0],
+                         "line 3: torch.compile stands in for a kernel")
+
+    def test_decoys(self):
+        unused = "@triton.jit\ndef unused(x): pass\n"
+        self.assertEqual(screened(HEAD + unused)["decoys"], ["unused"])
+        self.assertEqual(screened(HEAD + unused + "if __name__ == '__main__':\n    unused[(1,)](1)\n")["decoys"], ["unused"])
+
+    def test_right_kernels_of_the_repository(self):
+        checked = 0
+        for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+            for name in names:
+                path = os.path.join(folder, name)
+                if not name.endswith(".py") or os.path.basename(os.path.dirname(folder)) not in ("kernels", "tests"):
+                    continue
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    first = file.readline()
+                if first.startswith(("# Right", "# Slow")) or "expect: ok" in first:
+                    with self.subTest(path):
+                        self.assertEqual(json.loads(screen(path))["forbidden"], [])
+                        checked += 1
+        self.assertGreater(checked, 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
