@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> front_matter_keys = {"category",   "signature", "precisions",     "extra_precisions",
-                                                    "difficulty", "policy",    "comparison",     "integrity",
-                                                    "thresholds", "in_place",  "dynamic_shapes", "reduction_length"};
+const std::vector<std::string> front_matter_keys = {
+    "category",  "signature",  "precisions", "extra_precisions", "difficulty",       "policy",         "comparison",
+    "integrity", "thresholds", "in_place",   "dynamic_shapes",   "reduction_length", "host_operators", "error_growth"};
 const std::vector<std::string> known_precisions = {"fp32",  "fp16", "bf16",  "fp64",  "int8", "int32",
                                                    "int64", "w8a8", "w4a16", "w8a16", "w4a4", "fp8"};
 const std::vector<std::string> known_comparisons = {"tolerance", "quantization", "exact"};
@@ -144,6 +144,17 @@ Result<std::vector<Task>> read_task_file(const fs::path& path) {
   }
   const auto difficulty = yaml_integer(*difficulty_value, "difficulty", 1, 5);
   if (!difficulty) return tl::unexpected(difficulty.error());
+
+  // Of the judge alone, which stops at a wrong type.
+  if (const YamlValue* value = yaml->find("host_operators"); value != nullptr && value->kind != YamlValue::Kind::null) {
+    if (value->kind != YamlValue::Kind::list) {
+      return fail(ErrorKind::bad_input, value->place + ": 'host_operators' must be a list of names.");
+    }
+    if (const auto names = yaml_strings(*value, "host_operators"); !names) return tl::unexpected(names.error());
+  }
+  if (const YamlValue* value = yaml->find("error_growth")) {
+    if (const auto growth = yaml_number(*value, "error_growth", 0, 1e6); !growth) return tl::unexpected(growth.error());
+  }
 
   const std::string folder = path.parent_path().filename().string();
   if (*category != folder) {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,15 @@ inline constexpr int kSchemaVersion = 2;           // PRAGMA user_version
 
 // What went wrong with the database `file`, and what to do: an unusable database is ErrorKind::missing.
 Error database_error(const std::filesystem::path& file, const std::exception& thrown);
+
+// No value is NULL.
+template <class T>
+void bind_optional(SQLite::Statement& statement, int index, const std::optional<T>& value) {
+  if (value)
+    statement.bind(index, *value);
+  else
+    statement.bind(index);
+}
 
 class Database {
  public:

@@ -7,13 +7,6 @@ namespace {
 
 constexpr double kSmallestChange = 0.01;  // METRICS: at least 1 % apart
 
-void bind_optional(SQLite::Statement& s, int index, std::optional<double> value) {
-  if (value)
-    s.bind(index, *value);
-  else
-    s.bind(index);
-}
-
 }  // namespace
 
 std::string stage_of(const AttemptRecord& attempt) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -9,15 +10,15 @@
 #include "transitions/diff.h"
 #include "transitions/harvest.h"
 #include "transitions/records.h"
-#include "transitions/report.h"
+#include "transitions/report_text.h"
 
 namespace anneal::transitions {
 namespace {
 
-std::string state_name(const TrajectoryRecord& t) {
-  if (t.state.empty()) return "not started";
-  if (t.state == "trajectory_started") return "running";
-  return t.state.substr(t.state.find('_') + 1);
+std::string state_words(const TrajectoryRecord& t) {
+  std::string name = t.state_name();
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
 }
 
 std::string outcome(const AttemptRecord& a) {
@@ -31,7 +32,7 @@ std::string outcome(const AttemptRecord& a) {
 
 std::string trajectory_line(const TrajectoryRecord& t) {
   return fmt::format("{}  {} {} @ {} seed {}  {}, {} attempts, {} calls\n", t.id, t.task, t.method, t.model, t.seed,
-                     state_name(t), t.attempts.size(), t.calls);
+                     state_words(t), t.attempts.size(), t.calls);
 }
 
 std::string trajectory_text(const Records& records, const TrajectoryRecord& t) {
@@ -98,7 +99,7 @@ Result<std::string> status_text(Database& db) {
     std::map<std::string, Totals> by_arm;
     for (const TrajectoryRecord& t : records.trajectories) {
       Totals& totals = by_arm[t.method + " @ " + t.model];
-      ++totals.states[state_name(t)];
+      ++totals.states[state_words(t)];
       totals.calls += t.calls;
       totals.errors += t.api_errors;
       totals.prompt += t.prompt_tokens;

@@ -10,6 +10,12 @@ std::optional<double> real(const SQLite::Column& column) {
 
 }  // namespace
 
+std::string TrajectoryRecord::state_name() const {
+  if (state.empty()) return "not_started";
+  if (state == "trajectory_started") return "running";
+  return state.substr(state.find('_') + 1);
+}
+
 Records read_records(Database& db) {
   Records records;
   {

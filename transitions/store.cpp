@@ -14,14 +14,6 @@ namespace {
 
 using boost::asio::awaitable;
 
-template <class T>
-void bind_optional(SQLite::Statement& statement, int index, const std::optional<T>& value) {
-  if (value)
-    statement.bind(index, *value);
-  else
-    statement.bind(index);
-}
-
 void bind_or_null(SQLite::Statement& statement, int index, const std::string& value) {
   if (value.empty())
     statement.bind(index);
@@ -595,9 +587,8 @@ class SqliteStore final : public Store {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::open(boost::asio::any_io_executor, std::filesystem::path file, Mode mode) {
-  Result<std::unique_ptr<Database>> db =
-      Database::open(file, mode == Mode::read_only ? Database::Mode::read_only : Database::Mode::create_or_open);
+Result<std::unique_ptr<Store>> Store::open(boost::asio::any_io_executor, std::filesystem::path file, Mode) {
+  Result<std::unique_ptr<Database>> db = Database::open(file, Database::Mode::create_or_open);
   if (!db) return tl::unexpected<Error>(db.error());
   return std::make_unique<SqliteStore>(*std::move(db));
 }

@@ -84,7 +84,7 @@ struct TrajectoryState {
 
 class Store : public llm::ExchangeStore {
  public:
-  enum class Mode { create_or_open, read_only };
+  enum class Mode { create_or_open };
 
   // Opens or makes the file. Clear errors for: not a database, another application's, a newer schema (names both
   // versions and says to update anneal), unwritable, locked by another run. Awaitables resume on `executor`.

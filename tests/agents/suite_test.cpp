@@ -74,6 +74,21 @@ TEST(Suite, ErrorsNameFileLineAndKey) {
               HasSubstr("the description is empty"));
 }
 
+TEST(Suite, TheJudgesOwnKeysAreTakenAndTheirTypesChecked) {
+  const auto with = [](const std::string& lines) {
+    return replaced(gelu, "difficulty: 2\n", "difficulty: 2\n" + lines + "\n");
+  };
+  TemporaryFolder folder;
+  folder.write("tasks/Activation/gelu.py", with("host_operators: [linalg_qr, cumsum]\nerror_growth: 16.5"));
+  const auto suite = read_suite(folder.path() / "tasks");
+  EXPECT_TRUE(suite.has_value()) << suite.error().message;
+  EXPECT_THAT(error(with("host_operators: linalg_qr")),
+              HasSubstr("gelu.py:8:17: 'host_operators' must be a list of names."));
+  EXPECT_THAT(error(with("host_operators: [[linalg_qr]]")), HasSubstr("'host_operators' must be"));
+  EXPECT_THAT(error(with("error_growth: large")), HasSubstr("gelu.py:8:15: 'error_growth' must be a number"));
+  EXPECT_THAT(error(with("error_growth: -1")), HasSubstr("'error_growth' must be a number"));
+}
+
 TEST(Suite, TheSuiteOfThisRepositoryReads) {
   const auto suite = read_suite(std::filesystem::path(ANNEAL_SOURCE_DIR) / "tasks");
   ASSERT_TRUE(suite.has_value()) << suite.error().message;
