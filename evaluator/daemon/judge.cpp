@@ -605,7 +605,7 @@ class Evaluation {
     for (const auto& [name, elements] : operators.items()) {
       const auto& allowed = rules_.host_operators;
       if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
-      if (elements.get<std::int64_t>() >= largest / 4) return "aten." + name;
+      if (elements.get<std::int64_t>() >= largest / 4) return name;
     }
     return "";
   }

@@ -26,6 +26,7 @@ class Candidate:
         self.module = self.function = None
         self.launches = []  # (kernel name, compiled kernel)
         self.host = HostOperators()
+        self.host.watch_exports()
         self.ghost = False  # kernels are compiled and not launched
         if self.on_cpu:
             interpret.install(capability, self.host)

@@ -28,6 +28,19 @@ class HostOperators(TorchDispatchMode):
         self.paused = False
         self.poisoned = False
 
+    def watch_exports(self):
+        """Counts tensors that leave for numpy or Python lists, which no operator shows."""
+        for name in ("__array__", "numpy", "tolist"):
+            setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name)))
+
+    def _counted(self, name, method):
+        def counted(tensor, *args, **kwargs):
+            if not self.paused:
+                self.elements[name] = self.elements.get(name, 0) + tensor.numel()
+            return method(tensor, *args, **kwargs)
+
+        return counted
+
     def unpaused(self, function):
         def watched(*args, **kwargs):
             before, self.paused = self.paused, False
@@ -49,7 +62,9 @@ class HostOperators(TorchDispatchMode):
 
     def _note(self, name, func, args, kwargs, result):
         to_host = name in ("_to_copy", "copy_") and self._leaves_the_device(args, result)
-        if not to_host and (name in _ALLOCATION or name in _MOVES or getattr(func, "is_view", False)):
+        # Another namespace's operator of the same name may do anything.
+        known = func.namespace == "aten" and (name in _ALLOCATION or name in _MOVES or getattr(func, "is_view", False))
+        if known and not to_host:
             return
         size = max((t.numel() for t in _tensors((args, tuple(kwargs.values()), result))), default=0)
         key = f"{name} to the host" if to_host else name
