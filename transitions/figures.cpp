@@ -182,6 +182,7 @@ json decay_of(const Series& first, const Series& last) {
 
 // What the judged attempts of a trajectory say of when it was correct.
 struct Course {
+  bool judged_at_0 = false;
   int first_correct = -1, last = -1;  // iterations; -1: none
 };
 
@@ -190,6 +191,7 @@ Course course_of(const Arm& arm, const TrajectoryRecord& trajectory) {
   for (std::size_t index : trajectory.attempts) {
     const AttemptRecord& a = arm.records->attempts[index];
     if (a.missing()) continue;
+    course.judged_at_0 = course.judged_at_0 || a.iteration == 0;
     course.last = std::max(course.last, a.iteration);
     if (a.correct && (course.first_correct < 0 || a.iteration < course.first_correct))
       course.first_correct = a.iteration;
@@ -254,8 +256,13 @@ json repair_json(const Arm& arm) {
   std::vector<FirstCorrect> kernels;
   Group rescued, initial;
   std::map<int, Group> by_iteration;
+  int missing_at_0 = 0;
   for (const TrajectoryRecord* t : arm.trajectories) {
     const Course course = course_of(arm, *t);
+    if (!course.judged_at_0) {  // not known to have failed at first
+      missing_at_0 += !t->attempts.empty();
+      continue;
+    }
     const int first = course.first_correct;
     if (first < 0) continue;
     std::vector<double> logs;
@@ -281,6 +288,7 @@ json repair_json(const Arm& arm) {
   }
   out["rescued"]["by_iteration"] = rows;
   out["initial"] = initial.to_json();
+  out["missing_at_0"] = missing_at_0;
   out["ratio_geomean"] = number(bias.ratio);
   out["ci"] = bounds(bias.ci);
   out["within_task"] = {
@@ -350,13 +358,17 @@ json barriers_json(const Arm& arm) {
           {"fast_given_correct", proportion_json(fast)}};
 }
 
-json rescue_json(const Arm& arm) {  // Kaplan-Meier over iterations, from a failed first round
+json rescue_json(const Arm& arm) {  // Kaplan-Meier over iterations, from a first round that was judged and failed
   std::map<std::string, Rescues> by_task;
-  int failed_at_0 = 0;
+  int missing_at_0 = 0, failed_at_0 = 0;
   std::size_t length = 1;
   for (const TrajectoryRecord* t : arm.trajectories) {
     const Course course = course_of(arm, *t);
-    if (course.last < 0 || course.first_correct == 0) continue;
+    if (!course.judged_at_0) {
+      missing_at_0 += !t->attempts.empty();
+      continue;
+    }
+    if (course.first_correct == 0) continue;
     ++failed_at_0;
     const bool rescued = course.first_correct > 0;
     const std::size_t k = static_cast<std::size_t>(rescued ? course.first_correct : course.last);
@@ -399,7 +411,7 @@ json rescue_json(const Arm& arm) {  // Kaplan-Meier over iterations, from a fail
                     {"rescued_share_ci", bounds(intervals[k])}});
     risk -= all.rescued[k] + all.censored[k];
   }
-  return {{"failed_at_0", failed_at_0}, {"by_iteration", rows}};
+  return {{"failed_at_0", failed_at_0}, {"missing_at_0", missing_at_0}, {"by_iteration", rows}};
 }
 
 json parent_child_json(const std::map<std::string, std::vector<double>>& ratios) {

@@ -137,5 +137,24 @@ TEST(Figures, TheRescuedShareHasAnInterval) {
   expect_bounds(row["rescued_share_ci"], 0, 1);
 }
 
+TEST(Figures, ATrajectoryWhoseFirstIterationIsMissingIsNotRescued) {
+  Made made;
+  made.attempt("a", 0, false);
+  made.attempt("a", 1, true, 2);
+  made.attempt("b", 0, false).reply_class = "api_error";
+  made.attempt("b", 1, true, 8);
+  made.attempt("c", 0, false).judged = false;
+  made.attempt("c", 1, true, 8);
+  made.attempt("d", 0, true, 1);
+  const json repair = repair_json(made.arm()), rescue = rescue_json(made.arm());
+  EXPECT_EQ(repair["rescued"]["n"], 1);
+  EXPECT_EQ(repair["initial"]["n"], 1);
+  EXPECT_EQ(repair["missing_at_0"], 2);
+  EXPECT_NEAR(repair["ratio_geomean"].get<double>(), 2, 1e-12);
+  EXPECT_EQ(rescue["failed_at_0"], 1);
+  EXPECT_EQ(rescue["missing_at_0"], 2);
+  EXPECT_EQ(rescue["by_iteration"][0]["rescued"], 1);
+}
+
 }  // namespace
 }  // namespace anneal::transitions
