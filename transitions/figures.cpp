@@ -217,7 +217,7 @@ struct Group {  // of trajectories, by the kernels of their first correct round
 };
 
 // Correct, and whether it is fast is not known.
-bool speed_unknown(const AttemptRecord& a) { return a.correct && !a.speedup; }
+bool speed_unknown(const AttemptRecord& a) { return a.correct && !a.speedup && !a.not_fast_untimed(); }
 
 }  // namespace
 
@@ -302,7 +302,7 @@ json fast_p_json(const Arm& arm) {
   for (const auto& [key, p] :
        std::vector<std::pair<std::string, double>>{{"1", 1}, {"1.2", 1.2}, {"1.5", 1.5}, {"2", 2}}) {
     Rate rate;
-    bool measured = false;
+    bool measured = arm.records->times_kernels;
     for (const TrajectoryRecord* t : arm.trajectories) {
       const std::optional<std::size_t> index = handed_in(*arm.records, *t, arm.last);
       if (!index) continue;
@@ -317,13 +317,17 @@ json fast_p_json(const Arm& arm) {
 
 json total_outcome_json(const Arm& arm) {
   ByTask by_task;
-  bool measured = false;
+  bool measured = arm.records->times_kernels;
+  int rejected = 0, too_slow = 0, left_out = 0;
   for (const TrajectoryRecord* t : arm.trajectories) {
     const std::optional<std::size_t> index = handed_in(*arm.records, *t, arm.last);
     if (!index) continue;
     const AttemptRecord& a = arm.records->attempts[*index];
     measured = measured || a.speedup.has_value();
+    left_out += speed_unknown(a);
     if (speed_unknown(a)) continue;
+    rejected += a.not_fast_untimed() && !a.too_slow;
+    too_slow += a.not_fast_untimed() && a.too_slow;
     by_task[t->task].push_back(a.correct && a.speedup && *a.speedup > 0 ? std::log(*a.speedup) : 0.0);
   }
   if (!measured || by_task.empty()) return nullptr;
@@ -331,6 +335,9 @@ json total_outcome_json(const Arm& arm) {
   for (const auto& [task, values] : by_task) logs.push_back(*mean(values));
   return {{"geomean", std::exp(*mean(logs))},
           {"n", logs.size()},
+          {"rejected", rejected},
+          {"too_slow", too_slow},
+          {"left_out", left_out},
           {"ci", bounds(bootstrap_tasks(logs.size(),
                                         [&logs](const std::vector<std::size_t>& sample) -> std::optional<double> {
                                           double sum = 0;

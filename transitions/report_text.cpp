@@ -25,6 +25,15 @@ std::string left_out(int missing_at_0) {
   return missing_at_0 == 0 ? "" : fmt::format(" ({} left out: not judged at 0)", missing_at_0);
 }
 
+std::string untimed(const json& total) {  // correct kernels without a speedup
+  std::string out;
+  for (const auto& [key, what] : {std::pair<const char*, const char*>{"rejected", "rejected timings as 1"},
+                                  {"too_slow", "too slow to be timed as 1"},
+                                  {"left_out", "not timed and left out"}})
+    if (total[key] != 0) out += fmt::format("{}{} {}", out.empty() ? "; " : ", ", total[key].get<int>(), what);
+  return out;
+}
+
 std::string counts(const json& object) {
   std::string out;
   for (const auto& [key, value] : object.items())
@@ -111,7 +120,9 @@ std::string print_report(const nlohmann::json& report) {
     }
     const json& total = report["total_outcome"][arm];
     out += "  total outcome    " +
-           (total.is_null() ? std::string("not measured") : figure(total["geomean"]) + interval(total["ci"])) + "\n";
+           (total.is_null() ? std::string("not measured")
+                            : figure(total["geomean"]) + interval(total["ci"]) + untimed(total)) +
+           "\n";
     const json& rescue = report["time_to_rescue"][arm];
     out += fmt::format("  time to rescue   {} failed at 0{}", rescue["failed_at_0"].get<int>(),
                        left_out(rescue["missing_at_0"].get<int>()));

@@ -156,5 +156,34 @@ TEST(Figures, ATrajectoryWhoseFirstIterationIsMissingIsNotRescued) {
   EXPECT_EQ(rescue["by_iteration"][0]["rescued"], 1);
 }
 
+// Four tasks count: one at 2, and three that are not fast. 2^(1/4) = 1.189.
+TEST(Figures, RejectedAndTooSlowKernelsAreNotFastAndCountAsOne) {
+  Made made;
+  made.records.times_kernels = true;
+  made.attempt("a", 0, true, 2);
+  made.attempt("b", 0, true).perf_status = "rejected";
+  made.attempt("c", 0, true).too_slow = true;
+  made.attempt("d", 0, false);
+  made.attempt("e", 0, true);  // without a perf case
+  const json fast = fast_p_json(made.arm()), total = total_outcome_json(made.arm());
+  EXPECT_EQ(fast["1"]["rate"], 0.25);
+  EXPECT_EQ(fast["2"]["of"], 4);
+  EXPECT_NEAR(total["geomean"].get<double>(), 1.1892, 1e-4);
+  EXPECT_EQ(total["n"], 4);
+  for (const char* key : {"rejected", "too_slow", "left_out"}) EXPECT_EQ(total[key], 1) << key;
+  EXPECT_EQ(barriers_json(made.arm())["fast_given_correct"]["of"], 3);
+}
+
+TEST(Figures, FastPAndTotalOutcomeNeedADeviceThatTimes) {
+  Made made;
+  made.attempt("a", 0, true);
+  made.attempt("b", 0, false);
+  EXPECT_TRUE(fast_p_json(made.arm())["1"].is_null());
+  EXPECT_TRUE(total_outcome_json(made.arm()).is_null());
+  made.records.times_kernels = true;  // the failure counts; how fast the other one is is not known
+  EXPECT_EQ(fast_p_json(made.arm())["1"]["rate"], 0.0);
+  EXPECT_EQ(total_outcome_json(made.arm())["geomean"], 1.0);
+}
+
 }  // namespace
 }  // namespace anneal::transitions

@@ -384,6 +384,33 @@ TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
   EXPECT_THAT(print_report(r), HasSubstr("not measured: "));
 }
 
+TEST_F(StoreTest, AKernelThatAGpuFoundTooSlowToBeTimedIsNotFast) {
+  base();
+  ok(store_->put_device({"g", "cuda:0", "NVIDIA H200", "{}"}));
+  EvaluationRow e;
+  e.id = "e";
+  e.device = "g";
+  e.verdict.task = "gelu";
+  e.verdict.call.ok = e.verdict.exe.ok = e.verdict.exe.strict_ok = e.verdict.accepted = true;
+  e.verdict.perf.status = "not_measured";
+  e.verdict.perf.reason = "case 16m: no answer within 30 s while it was timed";
+  ok(store_->put_evaluation(e));
+  AttemptRow row;
+  row.id = "dddd0";
+  row.trajectory = "t";
+  row.reply_class = "ok";
+  row.code = "x = 1\n";
+  row.evaluation = "e";
+  ok(store_->put_attempt(row));
+  ok(store_->close());
+  store_.reset();
+  const nlohmann::json r = report({file_}).value();
+  EXPECT_EQ(r["fast_p"]["geak@m"]["1"]["rate"], 0.0);
+  EXPECT_EQ(r["total_outcome"]["geak@m"]["geomean"], 1.0);
+  EXPECT_EQ(r["total_outcome"]["geak@m"]["too_slow"], 1);
+  EXPECT_THAT(print_report(r), HasSubstr("1 too slow to be timed as 1"));
+}
+
 TEST_F(StoreTest, CountsOfARoundAreItsAttemptsAndItsGeometricMeanIsOverLogs) {
   base();
   attempt("bbbb0", 0, "x = 1\n", true, true, 1.0, {});
