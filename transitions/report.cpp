@@ -182,6 +182,8 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
   }
   missing["methods.fixes"] = "not measured: edits are not labelled";
   missing["methods.usd"] = "not measured: no prices are known";
+  if (flaky.empty())
+    missing["flaky_rate"] = "not measured: no code was judged twice; judging 5 % of it anew is not implemented";
   out["detectable_difference"] = nullptr;
   if (const double points = detectable_difference(static_cast<int>(all_tasks.size()), 0.2); points < 1)
     out["detectable_difference"] = points;

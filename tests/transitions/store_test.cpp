@@ -367,6 +367,8 @@ TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
     ASSERT_TRUE(r.contains(key)) << key;
     if (r[key].is_null()) EXPECT_THAT(r["not_measured"].value(key, ""), HasSubstr("not measured")) << key;
   }
+  EXPECT_TRUE(r["flaky_rate"]["rate"].is_null());
+  EXPECT_THAT(r["not_measured"].value("flaky_rate", ""), HasSubstr("not measured"));
   const nlohmann::json& m = r["methods"][0];
   for (const char* key : {"method", "model", "seeds", "tasks", "iterations", "repair_bias", "speedup_decay",
                           "transitions", "fixes", "calls", "tokens", "usd"}) {
