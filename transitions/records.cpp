@@ -1,11 +1,19 @@
 #include "transitions/records.h"
 
+#include <nlohmann/json.hpp>
+
 namespace anneal::transitions {
 namespace {
 
 std::optional<double> real(const SQLite::Column& column) {
   if (column.isNull()) return std::nullopt;
   return column.getDouble();
+}
+
+// Of the verdict of a correct kernel that was not timed: the reason ends like that where it took too long (judge.cpp).
+bool says_too_slow(const std::string& verdict) {
+  const nlohmann::json json = nlohmann::json::parse(verdict);
+  return json.at("perf").value("reason", "").ends_with("while it was timed");
 }
 
 }  // namespace
@@ -25,6 +33,8 @@ Records read_records(Database& db) {
   {
     SQLite::Statement s(db.sql(), "SELECT DISTINCT device_name FROM device ORDER BY device_name");
     while (s.executeStep()) records.devices.push_back(s.getColumn(0).getString());
+    records.times_kernels =
+        db.sql().execAndGet("SELECT EXISTS (SELECT 1 FROM device WHERE name <> 'cpu')").getInt() != 0;
   }
   std::map<std::string, std::size_t> trajectory_index;
   {
@@ -56,8 +66,10 @@ Records read_records(Database& db) {
         "a.normalised_sha256, a.llm_call, a.evaluation, e.call_ok, e.exe_ok, e.strict_ok, e.policy_ok, e.accepted, "
         "e.call_class, e.exe_class, e.policy_class, e.perf_status, e.perf_verdict, e.flags_json, e.speedup, "
         "e.speedup_lo, e.speedup_hi, (SELECT avg(strict_ok) FROM case_result WHERE evaluation = e.id), "
-        "(SELECT 1 - avg(wrong_share) FROM case_result WHERE evaluation = e.id) "
-        "FROM attempt a LEFT JOIN evaluation e ON e.id = a.evaluation ORDER BY a.trajectory, a.iteration, a.slot, "
+        "(SELECT 1 - avg(wrong_share) FROM case_result WHERE evaluation = e.id), "
+        "iif(e.accepted AND e.perf_status = 'not_measured' AND d.name <> 'cpu', e.verdict, NULL) "
+        "FROM attempt a LEFT JOIN evaluation e ON e.id = a.evaluation LEFT JOIN device d ON d.id = e.device ORDER BY "
+        "a.trajectory, a.iteration, a.slot, "
         "a.id");
     while (s.executeStep()) {
       AttemptRecord a;
@@ -90,6 +102,7 @@ Records read_records(Database& db) {
           a.speedup_lo = real(s.getColumn(23));
           a.speedup_hi = real(s.getColumn(24));
         }
+        if (!s.getColumn(27).isNull()) a.too_slow = says_too_slow(db.text(s.getColumn(27).getString()));
         a.cases_right = real(s.getColumn(25));
         a.elements_right = real(s.getColumn(26));
       }

@@ -1,4 +1,5 @@
-// The summary columns of a store, in memory: what harvest and report compute from. Opens no long text.
+// The summary columns of a store, in memory: what harvest and report compute from. Opens no long text but the verdicts
+// of correct kernels that a GPU did not time.
 #pragma once
 
 #include <map>
@@ -23,6 +24,12 @@ struct AttemptRecord {
   std::optional<double> speedup, speedup_lo, speedup_hi;  // set only when perf was measured
   std::optional<double> cases_right, elements_right;      // shares, 0..1
 
+  bool too_slow = false;  // correct, and too slow to be timed
+
+  // Correct without a speedup, and known not to be fast all the same: too slow, or its timing was refused as
+  // impossible.
+  bool not_fast_untimed() const { return correct && !speedup && (too_slow || perf_status == "rejected"); }
+
   // Missing data, neither pass nor fail: the API gave up, or a kernel exists that the machine could not judge.
   bool missing() const { return reply_class == "api_error" || (reply_class == "ok" && !judged); }
 };
@@ -40,6 +47,7 @@ struct TrajectoryRecord {
 struct Records {
   std::string experiment;
   std::vector<std::string> devices;
+  bool times_kernels = false;                  // one of them is not the cpu
   std::vector<TrajectoryRecord> trajectories;  // by (task, method, model, seed)
   std::vector<AttemptRecord> attempts;         // by (trajectory id, iteration, slot)
   std::map<std::string, std::size_t> attempt_index;

@@ -21,6 +21,19 @@ std::string interval(const json& ci) {
   return ci.is_null() ? "" : fmt::format(" [{:.3f}, {:.3f}]", ci[0].get<double>(), ci[1].get<double>());
 }
 
+std::string left_out(int missing_at_0) {
+  return missing_at_0 == 0 ? "" : fmt::format(" ({} left out: not judged at 0)", missing_at_0);
+}
+
+std::string untimed(const json& total) {  // correct kernels without a speedup
+  std::string out;
+  for (const auto& [key, what] : {std::pair<const char*, const char*>{"rejected", "rejected timings as 1"},
+                                  {"too_slow", "too slow to be timed as 1"},
+                                  {"left_out", "not timed and left out"}})
+    if (total[key] != 0) out += fmt::format("{}{} {}", out.empty() ? "; " : ", ", total[key].get<int>(), what);
+  return out;
+}
+
 std::string counts(const json& object) {
   std::string out;
   for (const auto& [key, value] : object.items())
@@ -71,8 +84,9 @@ std::string print_report(const nlohmann::json& report) {
     for (const char* stage : {"call", "exe", "policy"})
       out += fmt::format("  {:<6} failures  {}\n", stage, counts(m["failure_classes"][stage]));
     const json& bias = m["repair_bias"];
-    out += fmt::format("  rescued          {} of {} correct\n", bias["rescued"]["n"].get<int>(),
-                       bias["rescued"]["n"].get<int>() + bias["initial"]["n"].get<int>());
+    out += fmt::format("  rescued          {} of {} correct{}\n", bias["rescued"]["n"].get<int>(),
+                       bias["rescued"]["n"].get<int>() + bias["initial"]["n"].get<int>(),
+                       left_out(bias["missing_at_0"].get<int>()));
     out += fmt::format("  repair bias      pooled {}{}, within task {}{} ({} tasks)\n", figure(bias["ratio_geomean"]),
                        interval(bias["ci"]), figure(bias["within_task"]["ratio_geomean"]),
                        interval(bias["within_task"]["ci"]), bias["within_task"]["pairs"].get<int>());
@@ -106,9 +120,12 @@ std::string print_report(const nlohmann::json& report) {
     }
     const json& total = report["total_outcome"][arm];
     out += "  total outcome    " +
-           (total.is_null() ? std::string("not measured") : figure(total["geomean"]) + interval(total["ci"])) + "\n";
+           (total.is_null() ? std::string("not measured")
+                            : figure(total["geomean"]) + interval(total["ci"]) + untimed(total)) +
+           "\n";
     const json& rescue = report["time_to_rescue"][arm];
-    out += fmt::format("  time to rescue   {} failed at 0", rescue["failed_at_0"].get<int>());
+    out += fmt::format("  time to rescue   {} failed at 0{}", rescue["failed_at_0"].get<int>(),
+                       left_out(rescue["missing_at_0"].get<int>()));
     for (const json& row : rescue["by_iteration"])
       out += fmt::format("; rescued by {}: {:.1f}%", row["iteration"].get<int>(),
                          100 * row["rescued_share"].get<double>());

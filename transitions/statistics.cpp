@@ -39,24 +39,76 @@ std::optional<Bounds> wilson(std::int64_t successes, std::int64_t n, double z) {
   return Bounds{std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
-std::optional<Bounds> bootstrap_tasks(
-    std::size_t tasks, const std::function<std::optional<double>(const std::vector<std::size_t>&)>& statistic,
-    int draws, std::uint64_t seed) {
-  if (tasks < 2) return std::nullopt;
+std::vector<std::optional<Bounds>> bootstrap_tasks(
+    std::size_t tasks, std::size_t figures,
+    const std::function<std::vector<std::optional<double>>(const std::vector<std::size_t>&)>& statistic, int draws,
+    std::uint64_t seed) {
+  std::vector<std::optional<Bounds>> bounds(figures);
+  if (tasks < 2) return bounds;
   std::mt19937_64 random(seed);
-  std::vector<double> values;
+  std::vector<std::vector<double>> values(figures);
   std::vector<std::size_t> sample(tasks);
   for (int i = 0; i < draws; ++i) {
     // Modulo, not uniform_int_distribution: that differs between standard libraries; the bias is below 1e-15.
     for (std::size_t& index : sample) index = static_cast<std::size_t>(random() % tasks);
-    if (const std::optional<double> value = statistic(sample)) values.push_back(*value);
+    const std::vector<std::optional<double>> drawn = statistic(sample);
+    for (std::size_t f = 0; f < figures; ++f)
+      if (drawn[f]) values[f].push_back(*drawn[f]);
   }
-  if (values.size() * 2 < static_cast<std::size_t>(draws) || values.empty()) return std::nullopt;
-  std::sort(values.begin(), values.end());
-  const auto at = [&values](double q) {
-    return values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
+  for (std::size_t f = 0; f < figures; ++f) {
+    std::vector<double>& of = values[f];
+    if (of.size() * 2 < static_cast<std::size_t>(draws) || of.empty()) continue;
+    std::sort(of.begin(), of.end());
+    const auto at = [&of](double q) {
+      return of[static_cast<std::size_t>(std::lround(q * static_cast<double>(of.size() - 1)))];
+    };
+    bounds[f] = Bounds{at(0.025), at(0.975)};
+  }
+  return bounds;
+}
+
+std::optional<Bounds> bootstrap_tasks(
+    std::size_t tasks, const std::function<std::optional<double>(const std::vector<std::size_t>&)>& statistic,
+    int draws, std::uint64_t seed) {
+  const auto alone = [&statistic](const std::vector<std::size_t>& sample) {
+    return std::vector<std::optional<double>>{statistic(sample)};
   };
-  return Bounds{at(0.025), at(0.975)};
+  return bootstrap_tasks(tasks, 1, alone, draws, seed)[0];
+}
+
+std::optional<Bounds> proportion_bounds(const std::map<std::string, Counted>& by_task) {
+  std::vector<Counted> tasks;
+  Counted all;
+  bool plain = true;
+  for (const auto& [task, counted] : by_task) {
+    if (counted.of == 0) continue;
+    tasks.push_back(counted);
+    plain = plain && counted.of == 1;
+    all.passed += counted.passed;
+    all.of += counted.of;
+  }
+  if (plain) return wilson(all.passed, all.of);
+  return bootstrap_tasks(tasks.size(), [&tasks](const std::vector<std::size_t>& sample) -> std::optional<double> {
+    Counted drawn;
+    for (std::size_t i : sample) {
+      drawn.passed += tasks[i].passed;
+      drawn.of += tasks[i].of;
+    }
+    return static_cast<double>(drawn.passed) / static_cast<double>(drawn.of);
+  });
+}
+
+std::optional<Bounds> pooled_bounds(const std::map<std::string, std::vector<double>>& by_task,
+                                    const std::function<std::optional<double>(const std::vector<double>&)>& figure) {
+  std::vector<const std::vector<double>*> tasks;
+  for (const auto& [task, values] : by_task)
+    if (!values.empty()) tasks.push_back(&values);
+  std::vector<double> pooled;
+  return bootstrap_tasks(tasks.size(), [&](const std::vector<std::size_t>& sample) {
+    pooled.clear();
+    for (std::size_t i : sample) pooled.insert(pooled.end(), tasks[i]->begin(), tasks[i]->end());
+    return figure(pooled);
+  });
 }
 
 RepairBias repair_bias(const std::vector<FirstCorrect>& kernels) {
@@ -110,38 +162,89 @@ RepairBias repair_bias(const std::vector<FirstCorrect>& kernels) {
   return bias;
 }
 
-Decay speedup_decay(const std::map<std::string, double>& at_0, const std::map<std::string, double>& at_k) {
-  std::vector<double> all_0, all_k, stay_0, stay_k, join, leave;
+namespace {
+
+struct DecaySums {  // joiners are at K and no stayers, leavers are at 0 and no stayers
+  double at_0 = 0, at_k = 0, stay_0 = 0, stay_k = 0;
+  int n_0 = 0, n_k = 0, stayers = 0;
+
+  void add(const DecaySums& other) {
+    at_0 += other.at_0, at_k += other.at_k, stay_0 += other.stay_0, stay_k += other.stay_k;
+    n_0 += other.n_0, n_k += other.n_k, stayers += other.stayers;
+  }
+
+  Decay split() const {
+    Decay decay;
+    decay.stayers = stayers;
+    decay.joiners = n_k - stayers;
+    decay.leavers = n_0 - stayers;
+    if (n_0 > 0) decay.from = at_0 / n_0;
+    if (n_k > 0) decay.to = at_k / n_k;
+    if (decay.from && decay.to) decay.change = *decay.to - *decay.from;
+    if (stayers == 0) return decay;
+    const double s0 = stay_0 / stayers, sk = stay_k / stayers, joiners = decay.joiners, leavers = decay.leavers;
+    decay.drift = sk - s0;
+    decay.joining = decay.joiners == 0 ? 0.0 : joiners / n_k * ((at_k - stay_k) / joiners - sk);
+    decay.leaving = decay.leavers == 0 ? 0.0 : -leavers / n_0 * ((at_0 - stay_0) / leavers - s0);
+    return decay;
+  }
+};
+
+std::map<std::string, DecaySums> decay_sums(const std::map<std::string, double>& at_0,
+                                            const std::map<std::string, double>& at_k,
+                                            const std::function<std::string(const std::string&)>& task_of) {
+  std::map<std::string, DecaySums> by_task;
   for (const auto& [unit, value] : at_0) {
-    all_0.push_back(value);
-    const auto later = at_k.find(unit);
-    if (later == at_k.end()) {
-      leave.push_back(value);
-    } else {
-      stay_0.push_back(value);
-      stay_k.push_back(later->second);
+    DecaySums& sums = by_task[task_of(unit)];
+    sums.at_0 += value;
+    ++sums.n_0;
+    if (const auto later = at_k.find(unit); later != at_k.end()) {
+      sums.stay_0 += value;
+      sums.stay_k += later->second;
+      ++sums.stayers;
     }
   }
   for (const auto& [unit, value] : at_k) {
-    all_k.push_back(value);
-    if (!at_0.contains(unit)) join.push_back(value);
+    DecaySums& sums = by_task[task_of(unit)];
+    sums.at_k += value;
+    ++sums.n_k;
   }
-  Decay decay;
-  decay.stayers = static_cast<int>(stay_0.size());
-  decay.joiners = static_cast<int>(join.size());
-  decay.leavers = static_cast<int>(leave.size());
-  decay.from = mean(all_0);
-  decay.to = mean(all_k);
-  if (decay.from && decay.to) decay.change = *decay.to - *decay.from;
-  if (stay_0.empty()) return decay;
-  const double s0 = *mean(stay_0), sk = *mean(stay_k);
-  decay.drift = sk - s0;
-  decay.joining =
-      join.empty() ? 0.0 : static_cast<double>(join.size()) / static_cast<double>(all_k.size()) * (*mean(join) - sk);
-  decay.leaving = leave.empty()
-                      ? 0.0
-                      : -static_cast<double>(leave.size()) / static_cast<double>(all_0.size()) * (*mean(leave) - s0);
-  return decay;
+  return by_task;
+}
+
+}  // namespace
+
+Decay speedup_decay(const std::map<std::string, double>& at_0, const std::map<std::string, double>& at_k) {
+  return decay_sums(at_0, at_k, [](const std::string&) { return std::string(); })[""].split();
+}
+
+DecayBounds decay_bounds(const std::map<std::string, double>& at_0, const std::map<std::string, double>& at_k,
+                         const std::map<std::string, std::string>& task_of) {
+  std::vector<DecaySums> tasks;
+  for (const auto& [task, sums] : decay_sums(at_0, at_k, [&](const std::string& unit) { return task_of.at(unit); }))
+    tasks.push_back(sums);
+  const std::vector<std::optional<Bounds>> bounds =
+      bootstrap_tasks(tasks.size(), 6, [&tasks](const std::vector<std::size_t>& sample) {
+        DecaySums all;
+        for (std::size_t i : sample) all.add(tasks[i]);
+        const Decay d = all.split();
+        return std::vector<std::optional<double>>{d.from, d.to, d.change, d.drift, d.joining, d.leaving};
+      });
+  return {bounds[0], bounds[1], bounds[2], bounds[3], bounds[4], bounds[5]};
+}
+
+std::vector<double> rescued_share(const Rescues& rescues) {
+  int at_risk = 0;
+  for (int n : rescues.rescued) at_risk += n;
+  for (int n : rescues.censored) at_risk += n;
+  double survival = 1;
+  std::vector<double> shares;
+  for (std::size_t k = 0; k < rescues.rescued.size(); ++k) {
+    if (at_risk > 0) survival *= 1 - static_cast<double>(rescues.rescued[k]) / at_risk;
+    shares.push_back(1 - survival);
+    at_risk -= rescues.rescued[k] + rescues.censored[k];
+  }
+  return shares;
 }
 
 std::optional<std::size_t> handed_in(const Records& records, const TrajectoryRecord& trajectory, int k) {

@@ -33,6 +33,25 @@ std::optional<Bounds> bootstrap_tasks(
     std::size_t tasks, const std::function<std::optional<double>(const std::vector<std::size_t>&)>& statistic,
     int draws = kBootstrapDraws, std::uint64_t seed = kBootstrapSeed);
 
+// The same of several figures over the same draws: `statistic` returns `figures` values, each judged by itself.
+std::vector<std::optional<Bounds>> bootstrap_tasks(
+    std::size_t tasks, std::size_t figures,
+    const std::function<std::vector<std::optional<double>>(const std::vector<std::size_t>&)>& statistic,
+    int draws = kBootstrapDraws, std::uint64_t seed = kBootstrapSeed);
+
+// Values of several units of a task are not independent: below, what is drawn is a task with all of its units.
+struct Counted {
+  std::int64_t passed = 0, of = 0;
+};
+
+// Of (sum of passed) / (sum of of). Wilson when no task has more than one unit, else the bootstrap over tasks having
+// any.
+std::optional<Bounds> proportion_bounds(const std::map<std::string, Counted>& by_task);
+
+// Of `figure` over the values of all tasks at once.
+std::optional<Bounds> pooled_bounds(const std::map<std::string, std::vector<double>>& by_task,
+                                    const std::function<std::optional<double>(const std::vector<double>&)>& figure);
+
 // One trajectory's correct, measured attempts of its first correct round: mean of log speedup.
 struct FirstCorrect {
   std::string task;
@@ -59,6 +78,23 @@ struct Decay {
 
 // Unit (trajectory) -> value; units absent are not correct-and-measured then.
 Decay speedup_decay(const std::map<std::string, double>& at_0, const std::map<std::string, double>& at_k);
+
+// Of each figure of `speedup_decay`. `task_of` names each unit's task.
+struct DecayBounds {
+  std::optional<Bounds> from, to, change, drift, joining, leaving;
+};
+
+DecayBounds decay_bounds(const std::map<std::string, double>& at_0, const std::map<std::string, double>& at_k,
+                         const std::map<std::string, std::string>& task_of);
+
+// How trajectories that failed at iteration 0 went on: at index k, how many were first correct at k, and how many ended
+// with k without ever being so.
+struct Rescues {
+  std::vector<int> rescued, censored;
+};
+
+// Kaplan-Meier: at index k, the share rescued by iteration k (0 at index 0).
+std::vector<double> rescued_share(const Rescues& rescues);
 
 // Index into records.attempts of what the trajectory would submit after iteration k: best correct so far by measured
 // speedup (ties and unmeasured: earliest (iteration, slot)), else the latest. Nothing when it has no judged attempt.

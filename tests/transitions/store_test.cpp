@@ -367,6 +367,8 @@ TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
     ASSERT_TRUE(r.contains(key)) << key;
     if (r[key].is_null()) EXPECT_THAT(r["not_measured"].value(key, ""), HasSubstr("not measured")) << key;
   }
+  EXPECT_TRUE(r["flaky_rate"]["rate"].is_null());
+  EXPECT_THAT(r["not_measured"].value("flaky_rate", ""), HasSubstr("not measured"));
   const nlohmann::json& m = r["methods"][0];
   for (const char* key : {"method", "model", "seeds", "tasks", "iterations", "repair_bias", "speedup_decay",
                           "transitions", "fixes", "calls", "tokens", "usd"}) {
@@ -382,6 +384,33 @@ TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
   EXPECT_EQ(m["key"], "geak@m");
   EXPECT_EQ(r["barriers"]["geak@m"]["call"]["count"], 1);
   EXPECT_THAT(print_report(r), HasSubstr("not measured: "));
+}
+
+TEST_F(StoreTest, AKernelThatAGpuFoundTooSlowToBeTimedIsNotFast) {
+  base();
+  ok(store_->put_device({"g", "cuda:0", "NVIDIA H200", "{}"}));
+  EvaluationRow e;
+  e.id = "e";
+  e.device = "g";
+  e.verdict.task = "gelu";
+  e.verdict.call.ok = e.verdict.exe.ok = e.verdict.exe.strict_ok = e.verdict.accepted = true;
+  e.verdict.perf.status = "not_measured";
+  e.verdict.perf.reason = "case 16m: no answer within 30 s while it was timed";
+  ok(store_->put_evaluation(e));
+  AttemptRow row;
+  row.id = "dddd0";
+  row.trajectory = "t";
+  row.reply_class = "ok";
+  row.code = "x = 1\n";
+  row.evaluation = "e";
+  ok(store_->put_attempt(row));
+  ok(store_->close());
+  store_.reset();
+  const nlohmann::json r = report({file_}).value();
+  EXPECT_EQ(r["fast_p"]["geak@m"]["1"]["rate"], 0.0);
+  EXPECT_EQ(r["total_outcome"]["geak@m"]["geomean"], 1.0);
+  EXPECT_EQ(r["total_outcome"]["geak@m"]["too_slow"], 1);
+  EXPECT_THAT(print_report(r), HasSubstr("1 too slow to be timed as 1"));
 }
 
 TEST_F(StoreTest, CountsOfARoundAreItsAttemptsAndItsGeometricMeanIsOverLogs) {
