@@ -346,6 +346,11 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
     return fail(ErrorKind::bad_input,
                 experiment.place + ": 'experiment' names a file: use letters, digits, '-', '_' and '.'.");
   }
+  if (constexpr size_t longest = 100; config.experiment.size() > longest) {
+    return fail(ErrorKind::bad_input, experiment.place + ": 'experiment' names a file: at most " +
+                                          std::to_string(longest) + " characters, not " +
+                                          std::to_string(config.experiment.size()) + ".");
+  }
   if (auto ok = optional_key(*root, "suite", config.suite, yaml_string); !ok) return tl::unexpected(ok.error());
   if (config.suite != "anneal") {
     const std::string& place = root->find("suite")->place;
