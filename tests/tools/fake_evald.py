@@ -3,12 +3,14 @@
 
 "# ok": accepted. "# call CLASS" / "# exe CLASS": fails there. "# die": the daemon ends at once. With ANNEAL_FAKE_EVALD_DELAY
 (seconds) every verdict takes that long; with ANNEAL_FAKE_EVALD_ARGUMENTS (a file) it writes its command line there;
+ANNEAL_FAKE_EVALD_KILLED ("FILE:N") kills its first N starts;
 ANNEAL_FAKE_EVALD_SANDBOX and ANNEAL_FAKE_EVALD_DEVICE_NAME are what it says of itself. Run by the interpreter that Python tests use; needs nothing but the standard
 library.
 """
 import hashlib
 import json
 import os
+import signal
 import struct
 import sys
 import time
@@ -58,7 +60,19 @@ def verdict(task, code):
     }
 
 
+def die_at_the_start(file, times):
+    """By a signal, before the hello; FILE counts the starts."""
+    with open(file, "a") as out:
+        out.write("start\n")
+    with open(file) as starts:
+        if len(starts.readlines()) <= times:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main():
+    if os.environ.get("ANNEAL_FAKE_EVALD_KILLED"):
+        file, times = os.environ["ANNEAL_FAKE_EVALD_KILLED"].rsplit(":", 1)
+        die_at_the_start(file, int(times))
     if os.environ.get("ANNEAL_FAKE_EVALD_FATAL"):
         send({"type": "fatal", "kind": "missing", "message": os.environ["ANNEAL_FAKE_EVALD_FATAL"]})
         sys.exit(1)

@@ -463,6 +463,25 @@ TEST(Run, ALostJudgeIsReplacedAndWhatKillsItTwiceIsAMachineFault) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("failed: sum")));
 }
 
+TEST(Run, AJudgeKilledWhileStartingIsStartedAgainTwice) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  const auto starts = [&folder](const std::string& name, int killed) {
+    return std::map<std::string, std::string>{
+        {"ANNEAL_FAKE_EVALD_KILLED", (folder.path() / name).string() + ":" + std::to_string(killed)}};
+  };
+  const Outcome twice = run(folder.path(), {"run", config, "--db", "a.db"}, starts("twice", 2));
+  EXPECT_EQ(twice.code, 0) << twice.err;
+  EXPECT_THAT(twice.err, HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(twice.err, HasSubstr("Starting it again (2 of 2)"));
+  const Outcome always = run(folder.path(), {"run", config, "--db", "b.db"}, starts("always", 99));
+  EXPECT_EQ(always.code, 3) << always.err;
+  EXPECT_THAT(always.err,
+              HasSubstr("was killed by signal 9 (Killed). It was started 3 times; is there memory enough?"));
+  EXPECT_EQ(folder.read("always"), "start\nstart\nstart\n");
+}
+
 // ---- Bad inputs: exit codes and messages.
 
 const char* const replay_config = R"(experiment: bad
