@@ -116,6 +116,10 @@ Result<llm::ModelConfig> read_model(const std::string& name, const YamlValue& va
     return fail(ErrorKind::bad_input,
                 value.find("base_url")->place + ": 'base_url' must start with https:// or http://.");
   }
+  for (auto [key, out] :
+       {std::pair<const char*, std::string*>{"base_url", &model.base_url_place}, {"key_env", &model.key_env_place}}) {
+    if (const YamlValue* given = value.find(key)) *out = given->place;
+  }
   if (replay && model.model.empty()) model.model = "recording";
   // A path on the command line is meant from the working directory, one in the file from the file's folder.
   if (replay && !value.find("from")->place.starts_with("--set")) {

@@ -213,6 +213,9 @@ int run(const Options& options) {
   for (const std::string& problem : submissions->problems) report_error(Error{ErrorKind::bad_input, problem});
   const size_t unreadable = submissions->problems.size();
   if (submissions->list.empty()) return exit_failed;
+  if (!options.database.empty()) {
+    if (auto usable = check_database(options.database); !usable) return report_error(usable.error());
+  }
   const auto device = resolve_device(options.device);
   if (!device) return report_error(device.error());
   const auto evald = evald_path();

@@ -560,14 +560,64 @@ TEST_F(BadInput, DatabasesThatAreNotOursLeaveWith3AndAreLeftAlone) {
     newer.exec("PRAGMA user_version = 999");
   }
   expect({"run", "c.yaml", "--db", "new.db"}, 3, "999");
-  expect({"report", "absent.db"}, 2, "absent.db: there is no such file");
+  const auto reading = [](const std::string& file) {
+    return std::vector<std::vector<std::string>>{
+        {"status", file}, {"show", file}, {"report", file}, {"export", file, "--what", "transitions", "--out", "-"}};
+  };
+  for (const auto& command : reading("absent.db")) expect(command, 3, "absent.db: there is no such file");
   fs::create_directory(folder.path() / "d.db");
   expect({"run", "c.yaml", "--db", "d.db"}, 3, "d.db is a folder");
   expect({"eval", folder.write("mul.py", "# ok\n"), "--suite", "anneal", "--db", "d.db"}, 3, "d.db is a folder");
-  for (const char* command : {"status", "report", "show"}) expect({command, "d.db"}, 2, "d.db: is a folder");
+  for (const auto& command : reading("d.db")) expect(command, 3, "d.db: is a folder");
+  for (const char* file : {"text.db", "new.db"}) {
+    for (const auto& command : reading(file)) expect(command, 3, file);
+  }
   expect({"run", "c.yaml", "--db", "rnus/x.db"}, 3, "the folder rnus does not exist");
+  expect({"eval", "mul.py", "--suite", "anneal", "--db", "rnus/x.db"}, 3, "the folder rnus does not exist");
   EXPECT_FALSE(fs::exists(folder.path() / "rnus"));
   EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "./runs/x.db"}).code, 0) << "the default folder is made";
+}
+
+TEST_F(BadInput, WhatNeedsNoJudgeIsCheckedBeforeOneIsLookedFor) {
+  const std::map<std::string, std::string> no_judge = {{"ANNEAL_EVALD", "/absent/anneal-evald"}};
+  const auto config = [this](const std::string& name, const std::string& model) {
+    return folder.write(name, "experiment: a\ntasks: {names: [mul]}\nmodels:\n  m: {api: openai, model: m, " + model +
+                                  "}\nmethods: [{name: single-shot, model: m}]\n");
+  };
+  const std::string key = config("key.yaml", "base_url: \"https://127.0.0.1:9/v1\", key_env: ANNEAL_ABSENT_KEY");
+  const std::string plain = config("plain.yaml", "base_url: \"http://model.example/v1\"");
+  folder.write("text.db", "this is no database, this is no database, this is no database");
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {{"run", key}, 3, "key.yaml:4:75: model 'm': set the environment variable ANNEAL_ABSENT_KEY to its API key."},
+      {{"run", plain}, 2, "plain.yaml:4:40: model 'm': base_url http://model.example/v1 would send"},
+      {{"run", "c.yaml", "--set", "models.recorded.from=absent.jsonl"}, 3, "absent.jsonl"},
+      {{"run", "c.yaml", "--db", "rnus/x.db"}, 3, "rnus/x.db: the folder rnus does not exist"},
+      {{"run", "c.yaml", "--db", "text.db"}, 3, "text.db is not a SQLite database"},
+  };
+  for (const Case& one : cases) {
+    expect(one.arguments, one.code, one.message, no_judge);
+    std::vector<std::string> dry = one.arguments;
+    dry.push_back("--dry-run");
+    const Outcome outcome = run(folder.path(), dry, no_judge);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("warning: the run would stop: "));
+    EXPECT_THAT(outcome.err, HasSubstr(one.message));
+    EXPECT_THAT(outcome.out, HasSubstr("1 task, 1 trajectory"));
+  }
+  EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--dry-run"}, no_judge).err, "");
+  EXPECT_FALSE(fs::exists(folder.path() / "runs"));
+  expect({"run", "c.yaml"}, 3, "/absent/anneal-evald", no_judge);
+}
+
+TEST_F(BadInput, AnEmptyFileBecomesADatabase) {
+  folder.write("empty.db", "");
+  EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--dry-run", "--db", "empty.db"}).err, "");
+  EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "empty.db"}).code, 0);
 }
 
 TEST_F(BadInput, AChangedSettingOfAnExistingTrajectoryNamesTheKey) {
