@@ -513,7 +513,14 @@ class BadInput : public ::testing::Test {
 
 TEST_F(BadInput, UsageErrorsLeaveWith2) {
   expect({}, 2, "subcommand is required");
-  expect({"runn", "c.yaml"}, 2, "anneal:");
+  expect({"rnu", "c.yaml"}, 2, "anneal: unknown command 'rnu'; did you mean 'run'?");
+  expect({"\x1b[31m"}, 2, "unknown command '[31m'; valid: run, eval");
+  expect({"run", "c.yaml", "--device", "cpu"}, 2,
+         "not expected: --device cpu; a key of the configuration is overridden with --set device=cpu");
+  expect({"run", "c.yaml", "--jobs=3"}, 2, "--set jobs=3");
+  expect({"run", "c.yaml", "--foo", "bar", "baz"}, 2, "not expected: --foo bar baz\n");
+  expect({"status", "a.db", "--device", "cpu"}, 2, "not expected: --device cpu\n");
+  expect({"eval", "c.yaml", "--suite", "kernelbench"}, 2, "not supported yet; use anneal");
   expect({"run"}, 2, "CONFIG");
   expect({"run", "c.yaml", "--limit", "x"}, 2, "--limit");
   expect({"run", "c.yaml", "--shard", "3/2"}, 2, "--shard 3/2");
@@ -614,6 +621,23 @@ TEST_F(BadInput, WhatNeedsNoJudgeIsCheckedBeforeOneIsLookedFor) {
   expect({"run", "c.yaml"}, 3, "/absent/anneal-evald", no_judge);
 }
 
+TEST_F(BadInput, AFolderThatIsMissingIsNamedWithTheFileAsTyped) {
+  ASSERT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "x.db"}).code, 0);
+  const std::string message = "anneal: nodir/x.json: the folder nodir does not exist.\n";
+  expect({"report", "x.db", "--json", "nodir/x.json"}, 3, message);
+  expect({"export", "x.db", "--what", "transitions", "--out", "nodir/x.json"}, 3, message);
+  EXPECT_FALSE(fs::exists(folder.path() / "nodir"));
+}
+
+TEST_F(BadInput, ShowSaysWhatASelectorCouldHaveBeen) {
+  ASSERT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "x.db"}).code, 0);
+  const std::string id = run(folder.path(), {"show", "x.db"}).out.substr(0, 4);
+  EXPECT_EQ(run(folder.path(), {"show", "x.db", id}).code, 0);
+  expect({"show", "x.db", id.substr(0, 3)}, 2, "is the beginning of 1 id; give at least 4 characters.");
+  expect({"show", "x.db", "mull"}, 2, "No task, trajectory or attempt 'mull' in x.db; did you mean 'mul'?");
+  expect({"show", "x.db", "something else"}, 2, "in x.db; valid: mul");
+}
+
 TEST_F(BadInput, AnEmptyFileBecomesADatabase) {
   folder.write("empty.db", "");
   EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--dry-run", "--db", "empty.db"}).err, "");
@@ -633,6 +657,68 @@ TEST_F(BadInput, AHoleInTheRecordingFailsItsTrajectoryAlone) {
 }
 
 // ---- The other commands.
+
+TEST(Unfinished, SaysSoInsteadOfAnEmptyReport) {
+  TemporaryFolder folder;
+  std::atomic<bool> down{true};
+  LocalServer server(answer_but("mul|geak|generator|0|1|0", down));
+  const std::string config = folder.write("c.yaml", config_for(server));
+  ASSERT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_FATAL", "no torch"}}).code, 3);
+  const std::string nothing = "nothing has been started yet; run again: anneal run CONFIG.yaml --db runs/e2e.db\n";
+  for (const char* command : {"status", "show", "report"}) {
+    EXPECT_EQ(run(folder.path(), {command, "runs/e2e.db"}).out, nothing) << command;
+  }
+  ASSERT_EQ(run(folder.path(), {"run", config}).code, 1);
+  // Of geak on mul, one reply of six attempts did not arrive.
+  const std::string partial = run(folder.path(), {"report", "runs/e2e.db"}).out;
+  EXPECT_THAT(partial, ::testing::StartsWith("unfinished: figures are partial (13 of 14 attempts judged)\nexperiment"));
+  down = false;
+  ASSERT_EQ(run(folder.path(), {"run", config, "--retry-errors"}).code, 0);
+  EXPECT_THAT(run(folder.path(), {"report", "runs/e2e.db"}).out, ::testing::StartsWith("experiment e2e\n"));
+}
+
+TEST(Unfinished, NothingJudgedIsOneLine) {
+  TemporaryFolder folder;
+  LocalServer server([](const LocalServer::Request&) { return test::error_response(400, "too long"); });
+  ASSERT_EQ(run(folder.path(), {"run", folder.write("c.yaml", config_for(server))}).code, 1);
+  const Outcome report = run(folder.path(), {"report", "runs/e2e.db"});
+  EXPECT_EQ(report.code, 0) << report.err;
+  EXPECT_EQ(report.out, "nothing has been judged yet (0 of 14 attempts judged)\n");
+}
+
+TEST(Terminal, GetsNoControlCharactersOfAKernel) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  const std::map<std::string, std::string> hostile = {{"ANNEAL_FAKE_EVALD_FEEDBACK",
+                                                       "red \x1b[31m\x07\xc2\x9b"
+                                                       "2Jalarm " +
+                                                           std::string(300, 'x') + "\nsecond line"}};
+  std::string all;
+  const auto take = [&all](const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    all += outcome.out + outcome.err;
+    return outcome.out;
+  };
+  take(run(folder.path(), {"run", config, "--display", "plain"}, hostile));
+  const std::string attempts = take(run(folder.path(), {"show", "runs/e2e.db", "sum"}));
+  const size_t first = attempts.find("\n  ") + 3;
+  EXPECT_THAT(
+      take(run(folder.path(), {"show", "runs/e2e.db", attempts.substr(first, attempts.find(' ', first) - first)})),
+      HasSubstr("red [31m2Jalarm"));
+  take(run(folder.path(), {"status", "runs/e2e.db"}));
+  take(run(folder.path(), {"report", "runs/e2e.db"}));
+  take(run(folder.path(), {"report", "runs/e2e.db", "--json", "-"}));
+  folder.write("sum.py", "# exe tail\ndef sum(x):\n    pass\n");
+  const std::string table = take(run(folder.path(), {"eval", "sum.py", "--suite", "anneal"}, hostile));
+  EXPECT_THAT(table, HasSubstr("\n    red [31m2Jalarm xxx"));
+  EXPECT_THAT(table, HasSubstr("xxx...\n1 judged"));
+  EXPECT_THAT(table, Not(HasSubstr("second line")));
+  EXPECT_THAT(all, HasSubstr("--out DIR"));
+  for (const auto& request : server.requests()) all += json::parse(request.body).at("messages").dump();
+  for (const char* control : {"\x1b", "\x07", "\xc2\x9b", "\\u001b", "\\u0007"})
+    EXPECT_THAT(all, Not(HasSubstr(control)));
+}
 
 TEST(DryRun, PrintsThePlanAndTouchesNothing) {
   TemporaryFolder folder;
