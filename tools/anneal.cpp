@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 something asked for failed, 2 usage or configuration, 3 the machine lacks "
-      "something,\n4 interrupted (run again to go on), 5 a budget is spent. "
+      "something,\n4 interrupted (run again to go on), 5 a budget is spent.\n"
       "A kernel that fails is a result, not a failure: 'eval' and 'run' leave with 0.");
   int exit_code = exit_done;
   add_run(app, exit_code);
