@@ -116,6 +116,10 @@ Result<llm::ModelConfig> read_model(const std::string& name, const YamlValue& va
     return fail(ErrorKind::bad_input,
                 value.find("base_url")->place + ": 'base_url' must start with https:// or http://.");
   }
+  for (auto [key, out] :
+       {std::pair<const char*, std::string*>{"base_url", &model.base_url_place}, {"key_env", &model.key_env_place}}) {
+    if (const YamlValue* given = value.find(key)) *out = given->place;
+  }
   if (replay && model.model.empty()) model.model = "recording";
   // A path on the command line is meant from the working directory, one in the file from the file's folder.
   if (replay && !value.find("from")->place.starts_with("--set")) {
@@ -345,6 +349,11 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
   if (!is_file_name(config.experiment)) {
     return fail(ErrorKind::bad_input,
                 experiment.place + ": 'experiment' names a file: use letters, digits, '-', '_' and '.'.");
+  }
+  if (constexpr size_t longest = 100; config.experiment.size() > longest) {
+    return fail(ErrorKind::bad_input, experiment.place + ": 'experiment' names a file: at most " +
+                                          std::to_string(longest) + " characters, not " +
+                                          std::to_string(config.experiment.size()) + ".");
   }
   if (auto ok = optional_key(*root, "suite", config.suite, yaml_string); !ok) return tl::unexpected(ok.error());
   if (config.suite != "anneal") {

@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "agents/text.h"
+
 namespace anneal::agents {
 namespace {
 
@@ -24,7 +26,8 @@ mustache::data to_mustache(const nlohmann::json& value) {
     return list;
   }
   if (value.is_boolean()) return mustache::data{value.get<bool>()};
-  if (value.is_string()) return mustache::data{value.get<std::string>()};
+  // Whatever a method passes on of models and kernels.
+  if (value.is_string()) return mustache::data{clean_text(value.get<std::string>(), std::string::npos)};
   return mustache::data{value.dump()};
 }
 

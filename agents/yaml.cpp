@@ -6,12 +6,15 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "agents/suggest.h"
 #include "agents/text.h"
 
 namespace anneal::agents {
 namespace {
+
+constexpr size_t most_values = 100'000;
 
 std::string place_of(const std::string& file, const YAML::Mark& mark, int line_offset) {
   // An empty document has no mark.
@@ -36,9 +39,15 @@ std::optional<int> tab_indented_line(const std::string& text, int last) {
   return std::nullopt;
 }
 
-Result<YamlValue> convert(const YAML::Node& node, const std::string& file, int line_offset, int depth) {
+// `values` counts them as they come out: an alias costs what it stands for, so a few nested ones can stand for
+// billions.
+Result<YamlValue> convert(const YAML::Node& node, const std::string& file, int line_offset, int depth, size_t& values) {
   YamlValue value;
   value.place = place_of(file, node.Mark(), line_offset);
+  if (++values > most_values) {
+    return fail(ErrorKind::bad_input, value.place + ": more than " + std::to_string(most_values) +
+                                          " values, those counted that aliases (*name) stand for.");
+  }
   if (depth > 32) return fail(ErrorKind::bad_input, value.place + ": nested too deeply.");
   switch (node.Type()) {
     case YAML::NodeType::Undefined:
@@ -52,20 +61,20 @@ Result<YamlValue> convert(const YAML::Node& node, const std::string& file, int l
     case YAML::NodeType::Sequence:
       value.kind = YamlValue::Kind::list;
       for (const auto& element : node) {
-        auto converted = convert(element, file, line_offset, depth + 1);
+        auto converted = convert(element, file, line_offset, depth + 1, values);
         if (!converted) return tl::unexpected(converted.error());
         value.list.push_back(std::move(*converted));
       }
       break;
     case YAML::NodeType::Map:
       value.kind = YamlValue::Kind::map;
-      for (const auto& entry : node) {
+      for (std::set<std::string> keys; const auto& entry : node) {
         const std::string place = place_of(file, entry.first.Mark(), line_offset);
         if (!entry.first.IsScalar()) return fail(ErrorKind::bad_input, place + ": a key must be a plain word.");
         const std::string key = entry.first.Scalar();
-        if (value.find(key) != nullptr)
+        if (!keys.insert(key).second)
           return fail(ErrorKind::bad_input, place + ": key " + in_quotes(key) + " is given twice.");
-        auto converted = convert(entry.second, file, line_offset, depth + 1);
+        auto converted = convert(entry.second, file, line_offset, depth + 1, values);
         if (!converted) return tl::unexpected(converted.error());
         value.map.push_back(YamlEntry{key, place, std::move(*converted)});
       }
@@ -113,7 +122,8 @@ const YamlValue* YamlValue::find(std::string_view key) const {
 
 Result<YamlValue> parse_yaml(const std::string& text, const std::string& file, int line_offset) {
   try {
-    return convert(YAML::Load(text), file, line_offset, 0);
+    size_t values = 0;
+    return convert(YAML::Load(text), file, line_offset, 0, values);
   } catch (const YAML::Exception& error) {
     if (const auto line = tab_indented_line(text, error.mark.line)) {
       return fail(ErrorKind::bad_input, file + ":" + std::to_string(*line + 1 + line_offset) +

@@ -157,6 +157,7 @@ struct Client::State {
   }
 
   static asio::awaitable<Result<DeviceFacts>> connect(std::shared_ptr<State> state);
+  static asio::awaitable<Result<DeviceFacts>> connect_once(std::shared_ptr<State> state, bool* killed);
   static asio::awaitable<void> supervise(std::shared_ptr<State> state);
   static asio::awaitable<void> converse(std::shared_ptr<State> state);
   static asio::awaitable<void> read_answers(std::shared_ptr<State> state);
@@ -266,7 +267,7 @@ asio::awaitable<std::string> Client::State::end_daemon(std::shared_ptr<State> st
   co_return how;
 }
 
-asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<State> state) {
+asio::awaitable<Result<DeviceFacts>> Client::State::connect_once(std::shared_ptr<State> state, bool* killed) {
   const Result<void> spawned = state->spawn();
   if (!spawned) co_return tl::unexpected<Error>(spawned.error());
   Result<json> hello = fail(ErrorKind::internal, "");
@@ -291,12 +292,31 @@ asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<Stat
   const std::chrono::milliseconds grace = lost.empty() ? 100ms : 2000ms;
   std::string how = co_await end_daemon(state, grace);
   if (!lost.empty()) {
+    *killed = how.starts_with("was killed");
     // Whether it said something on stderr is not known here: a killed one has not.
-    result =
-        fail(ErrorKind::internal, state->options.program.string() + " failed to start: " + lost + " and " + how +
-                                      (how.starts_with("exited") ? "; what it said, if anything, is above." : "."));
+    result = fail(*killed ? ErrorKind::missing : ErrorKind::internal,
+                  state->options.program.string() + " failed to start: " + lost + " and " + how +
+                      (how.starts_with("exited") ? "; what it said, if anything, is above." : "."));
   }
   co_return result;
+}
+
+// Something may have killed it from outside (the kernel for want of memory, a batch system): it is started again, twice
+// at most.
+asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<State> state) {
+  constexpr int most_starts = 3;
+  for (int start = 1;; ++start) {
+    bool killed = false;
+    Result<DeviceFacts> facts = co_await connect_once(state, &killed);
+    if (facts || !killed || state->stopping) co_return facts;
+    if (start == most_starts) {
+      co_return fail(ErrorKind::missing, facts.error().message + " It was started " + std::to_string(most_starts) +
+                                             " times; is there memory enough?");
+    }
+    spdlog::warn("{} Starting it again ({} of {}).", facts.error().message, start, most_starts - 1);
+    steady_timer pause(state->executor, 200ms * start);
+    co_await pause.async_wait(asio::use_awaitable);
+  }
 }
 
 // Handles one message. Throws ConnectionLost for what the protocol does not know.

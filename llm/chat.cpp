@@ -1,5 +1,7 @@
 #include "llm/chat.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 namespace anneal::llm {
@@ -8,6 +10,8 @@ using nlohmann::json;
 
 namespace {
 
+constexpr std::uint64_t most_tokens = 1'000'000'000'000;
+
 // The string at `key`, empty when absent, null or of another type.
 std::string string_at(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -15,11 +19,16 @@ std::string string_at(const json& object, const char* key) {
   return found->get<std::string>();
 }
 
+// A whole number from 0 to 10^12; what a server says beside that is as good as nothing.
 std::optional<std::int64_t> count_at(const json& object, const char* key) {
   if (!object.is_object()) return std::nullopt;
   const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<std::int64_t>();
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  // An unsigned value beyond 2^63 would come out negative.
+  if (found->is_number_unsigned() && found->get<std::uint64_t>() > most_tokens) return std::nullopt;
+  const auto count = found->get<std::int64_t>();
+  if (count < 0) return std::nullopt;
+  return count;
 }
 
 const json& object_at(const json& object, const char* key) {
@@ -95,7 +104,8 @@ tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body) {
   if (!response.is_object()) return failure("the response is not a JSON object: " + one_line(body, 300));
   if (const auto error = response.find("error"); error != response.end() && !error->is_null()) {
     const auto status = count_at(*error, "code");
-    return failure("the server reports: " + server_message(body), false, static_cast<int>(status.value_or(0)));
+    return failure("the server reports: " + server_message(body), false,
+                   static_cast<int>(std::min<std::int64_t>(status.value_or(0), 999)));
   }
   const auto choices = response.find("choices");
   if (choices == response.end() || !choices->is_array() || choices->empty()) {

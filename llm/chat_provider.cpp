@@ -137,29 +137,38 @@ class ChatProvider final : public Provider {
 
 }  // namespace
 
-Result<std::unique_ptr<Provider>> make_chat_provider(ModelConfig config, RetryPolicy retry,
-                                                     std::shared_ptr<HttpTransport> transport,
-                                                     std::shared_ptr<Clock> clock) {
-  const std::string who = "Model " + config.name + ": ";
+// Fills `key`.
+Result<void> check_chat_model(const ModelConfig& config, std::string& key) {
+  const auto at = [&config](const std::string& place) {
+    return place.empty() ? "Model " + config.name + ": " : place + ": model '" + config.name + "': ";
+  };
   const Result<Url> url = parse_url(config.base_url);
-  if (!url) return fail(ErrorKind::bad_input, who + "base_url: " + url.error().message);
+  if (!url) return fail(ErrorKind::bad_input, at(config.base_url_place) + "base_url: " + url.error().message);
   if (url->scheme == "http" && !config.allow_plain_http && !is_loopback(config.base_url)) {
-    return fail(ErrorKind::bad_input, who + "base_url " + config.base_url +
+    return fail(ErrorKind::bad_input, at(config.base_url_place) + "base_url " + config.base_url +
                                           " would send prompts and key unencrypted; use https://, or set "
                                           "allow_plain_http: true.");
   }
-  if (config.model.empty()) return fail(ErrorKind::bad_input, who + "`model` is missing.");
-  std::string key;
-  if (!config.key_env.empty()) {
-    const char* value = std::getenv(config.key_env.c_str());
-    if (value == nullptr || *value == '\0') {
-      return fail(ErrorKind::missing, who + "set the environment variable " + config.key_env + " to its API key.");
-    }
-    key = value;
-    if (key.find_first_of("\r\n") != std::string::npos) {
-      return fail(ErrorKind::missing, who + "the value of " + config.key_env + " has a line break in it.");
-    }
+  if (config.model.empty()) return fail(ErrorKind::bad_input, at("") + "`model` is missing.");
+  if (config.key_env.empty()) return {};
+  const char* value = std::getenv(config.key_env.c_str());
+  if (value == nullptr || *value == '\0') {
+    return fail(ErrorKind::missing,
+                at(config.key_env_place) + "set the environment variable " + config.key_env + " to its API key.");
   }
+  key = value;
+  if (key.find_first_of("\r\n") != std::string::npos) {
+    return fail(ErrorKind::missing,
+                at(config.key_env_place) + "the value of " + config.key_env + " has a line break in it.");
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Provider>> make_chat_provider(ModelConfig config, RetryPolicy retry,
+                                                     std::shared_ptr<HttpTransport> transport,
+                                                     std::shared_ptr<Clock> clock) {
+  std::string key;
+  if (const Result<void> sound = check_chat_model(config, key); !sound) return tl::unexpected<Error>(sound.error());
   return std::make_unique<ChatProvider>(std::move(config), std::move(key), retry, std::move(transport),
                                         std::move(clock));
 }

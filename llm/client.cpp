@@ -109,6 +109,17 @@ class ClientOfModels final : public Client {
 
 }  // namespace
 
+Result<void> check_model(const ModelConfig& config) {
+  if (config.api == "openai") {
+    std::string key;
+    return check_chat_model(config, key);
+  }
+  if (config.api == "replay") {
+    if (auto provider = make_replay_provider(config); !provider) return tl::unexpected<Error>(provider.error());
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Client>> Client::create(asio::io_context& io, std::vector<ModelConfig> models,
                                                ExchangeStore& store, RetryPolicy retry) {
   return create(io, std::move(models), store, retry, make_curl_transport(io.get_executor()),

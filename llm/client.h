@@ -30,8 +30,13 @@ struct ModelConfig {
   std::string from;      // replay: path of the recording (JSONL)
   Sampling sampling;     // defaults that a request may override
   Limits limits;
-  bool allow_plain_http = false;  // http:// to anything but loopback is refused without it
+  bool allow_plain_http = false;              // http:// to anything but loopback is refused without it
+  std::string base_url_place, key_env_place;  // "file:line:column" that errors name; empty: the model's name alone
 };
+
+// What can be said against `config` without network and store: a base_url that is none, plain http off loopback, a key
+// variable that is not set (ErrorKind::missing), an unreadable recording.
+Result<void> check_model(const ModelConfig& config);
 
 struct RetryPolicy {
   int max_attempts = 6;

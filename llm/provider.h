@@ -29,6 +29,7 @@ class Provider {
 };
 
 // `api: openai` (chat.h). Checks the URL and reads the key; errors as Client::create.
+Result<void> check_chat_model(const ModelConfig& config, std::string& key);
 Result<std::unique_ptr<Provider>> make_chat_provider(ModelConfig config, RetryPolicy retry,
                                                      std::shared_ptr<HttpTransport> transport,
                                                      std::shared_ptr<Clock> clock);

@@ -55,7 +55,10 @@ int index_of(const json& object, const char* key, bool required) {
 std::optional<std::int64_t> count_of(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return std::nullopt;
-  if (!found->is_number_integer()) throw BadLine(std::string("\"") + key + "\" must be an integer");
+  const bool small = !found->is_number_unsigned() || found->get<std::uint64_t>() <= 1'000'000'000'000u;
+  if (!found->is_number_integer() || !small || found->get<std::int64_t>() < 0) {
+    throw BadLine(std::string("\"") + key + "\" must be an integer from 0 to 10^12");
+  }
   return found->get<std::int64_t>();
 }
 

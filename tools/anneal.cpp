@@ -4,12 +4,16 @@
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "agents/suggest.h"
 #include "agents/text.h"
 #include "tools/command.h"
 
@@ -27,7 +31,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 something asked for failed, 2 usage or configuration, 3 the machine lacks "
-      "something,\n4 interrupted (run again to go on), 5 a budget is spent.");
+      "something,\n4 interrupted (run again to go on), 5 a budget is spent.\n"
+      "A kernel that fails is a result, not a failure: 'eval' and 'run' leave with 0.");
   int exit_code = exit_done;
   add_run(app, exit_code);
   add_eval(app, exit_code);
@@ -45,8 +50,34 @@ int main(int argc, char** argv) {
       return exit_usage;
     }
   }
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(command->get_name());
+  }
+  if (argc > 1 && argv[1][0] != '-' && argv[1][0] != '\0' &&
+      std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
+    return report_error({anneal::ErrorKind::bad_input, "unknown command " + anneal::agents::in_quotes(argv[1]) +
+                                                           anneal::agents::suggestion(argv[1], commands)});
+  }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    std::string given, hint;
+    const std::vector<std::string> extra = app.remaining(true);
+    for (const std::string& word : extra) given += (given.empty() ? "" : " ") + word;
+    constexpr std::array<std::string_view, 4> keys = {"device", "target", "jobs", "suite"};
+    for (size_t i = 0; i < extra.size() && app.got_subcommand("run"); ++i) {
+      const std::string word = extra[i].substr(0, extra[i].find('='));
+      if (!word.starts_with("--") || std::find(keys.begin(), keys.end(), word.substr(2)) == keys.end()) continue;
+      const bool joined = word.size() < extra[i].size();
+      if (!joined && i + 1 == extra.size()) continue;
+      const std::string value = joined ? extra[i].substr(word.size() + 1) : extra[i + 1];
+      hint += "; a key of the configuration is overridden with --set " + word.substr(2) + "=" + value;
+    }
+    report_error({anneal::ErrorKind::bad_input,
+                  "not expected: " + anneal::agents::clean_text(given, 300) + anneal::agents::clean_text(hint, 300)});
+    std::fprintf(stderr, "Run 'anneal --help' or 'anneal COMMAND --help' for usage.\n");
+    return exit_usage;
   } catch (const CLI::ParseError& error) {
     // --help and --version come here too, with code 0.
     if (error.get_exit_code() == 0) return app.exit(error);

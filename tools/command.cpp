@@ -1,10 +1,17 @@
 #include "tools/command.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 
 #include "agents/suggest.h"
 #include "agents/text.h"
+#include "transitions/database.h"
 
 namespace anneal::tools {
 
@@ -20,6 +27,24 @@ std::string environment(const char* name) {
 fs::path binary_folder() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+// Whether opening the SQLite file to write would first set it up or migrate it, by its header: user_version stands at
+// 60, application_id at 68, big-endian (sqlite.org/fileformat.html).
+bool is_to_be_set_up(const fs::path& file) {
+  std::string header(100, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(header.data(), static_cast<std::streamsize>(header.size()));
+  if (in.gcount() == 0) return fs::is_regular_file(file);
+  if (in.gcount() < static_cast<std::streamsize>(header.size()) || !header.starts_with("SQLite format 3")) return false;
+  const auto number = [&header](size_t at) {
+    std::uint32_t value = 0;
+    for (size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<unsigned char>(header[i]);
+    return static_cast<int>(value);
+  };
+  const int version = number(60), application = number(68);
+  return (application == 0 && version == 0) ||
+         (application == transitions::kApplicationId && version < transitions::kSchemaVersion);
 }
 
 }  // namespace
@@ -89,7 +114,8 @@ Result<agents::Suite> load_suite(const std::string& name) {
   if (name != "anneal") {
     const std::string kind = name.substr(0, name.find(':'));
     for (const char* later : {"kernelbench-x", "kernelbench", "tritonbench-t"}) {
-      if (kind == later) return fail(ErrorKind::bad_input, "Suite '" + kind + ":DIR' is not supported yet.");
+      if (kind == later)
+        return fail(ErrorKind::bad_input, "Suite '" + kind + ":DIR' is not supported yet; use anneal.");
     }
     return fail(ErrorKind::bad_input,
                 "Unknown suite " + agents::in_quotes(name) + agents::suggestion(name, {"anneal"}));
@@ -144,9 +170,44 @@ Result<void> require_file(const fs::path& file) {
   std::error_code error;
   if (fs::is_regular_file(file, error)) return {};
   if (fs::is_directory(file, error)) {
-    return fail(ErrorKind::bad_input, file.string() + ": is a folder, not an experiment's file.");
+    return fail(ErrorKind::missing, file.string() + ": is a folder, not an experiment's file.");
   }
-  return fail(ErrorKind::bad_input, file.string() + ": there is no such file.");
+  return fail(ErrorKind::missing, file.string() + ": there is no such file.");
+}
+
+Result<void> check_folder_of(const fs::path& path) {
+  if (path == "-") return {};
+  std::error_code error;
+  if (fs::is_directory(path, error)) return fail(ErrorKind::missing, path.string() + " is a folder; name a file.");
+  const fs::path parent = path.parent_path();
+  const fs::path folder = parent.empty() ? "." : parent;
+  if (!fs::exists(folder, error)) {
+    return fail(ErrorKind::missing, path.string() + ": the folder " + folder.string() + " does not exist.");
+  }
+  if (!fs::is_directory(folder, error)) {
+    return fail(ErrorKind::missing, path.string() + ": " + folder.string() + " is no folder.");
+  }
+  return {};
+}
+
+Result<void> check_database(const fs::path& file) {
+  using transitions::Database;
+  std::error_code error;
+  const bool there = fs::exists(file, error);
+  const bool to_be_made = file.lexically_normal().parent_path() == "runs" && !fs::exists("runs", error);
+  if (!there && !to_be_made) {
+    const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+    if (auto ok = check_folder_of(file); !ok) return ok;
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+      return fail(ErrorKind::missing, "Cannot write " + file.string() + ": " + std::strerror(errno) + ".");
+    }
+  }
+  // What is empty or older is set up when it is opened to write.
+  if (!there || is_to_be_set_up(file)) return {};
+  if (auto database = Database::open(file, Database::Mode::read_only); !database) {
+    return tl::unexpected(database.error());
+  }
+  return {};
 }
 
 }  // namespace anneal::tools

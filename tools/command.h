@@ -46,8 +46,14 @@ int gpu_count();
 // Makes runs/, the default folder of experiments, when `file` is to lie there. No other folder is made for a database.
 Result<void> make_runs_folder(const std::filesystem::path& file);
 
-// An existing database that a command only reads. A missing file is bad input.
+// An existing database that a command only reads. Else ErrorKind::missing.
 Result<void> require_file(const std::filesystem::path& file);
+
+// Whether `run` and `eval` can use the database `file`, which need not be there yet. Makes nothing.
+Result<void> check_database(const std::filesystem::path& file);
+
+// That a file can be made in the folder of `path`; the error names both. "-" is stdout.
+Result<void> check_folder_of(const std::filesystem::path& path);
 
 void add_run(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);

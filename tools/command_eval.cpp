@@ -1,4 +1,5 @@
 // anneal eval: judges kernels without a model.
+#include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -115,6 +116,25 @@ std::string padded(std::string text, size_t width) {
   return text + "  ";
 }
 
+// Why a kernel was not accepted, for people: the first line of what a model would be told.
+std::string reason_of(const evaluator::Verdict& verdict) {
+  constexpr size_t longest = 160;
+  for (const std::string& text :
+       {verdict.feedback, verdict.call.message, verdict.exe.message, verdict.policy.message}) {
+    const std::string clean = agents::trim(agents::clean_text(text.substr(0, 4 * longest), 4 * longest));
+    if (clean.empty()) continue;
+    std::string line = agents::first_line(clean);
+    std::replace(line.begin(), line.end(), '\t', ' ');
+    if (line.size() <= longest) return line;
+    size_t end = longest;
+    while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0u) == 0x80u) --end;  // not inside a character
+    return line.substr(0, end) + "...";
+  }
+  return "";
+}
+
+std::string word(const std::string& text) { return agents::first_line(agents::clean_text(text, 100)); }
+
 void print_table(const Session& session) {
   size_t label_width = 10, task_width = 4;
   for (const Submission& submission : session.submissions) {
@@ -149,9 +169,11 @@ void print_table(const Session& session) {
     } else if (v.perf.status == "skipped" || v.perf.status == "rejected") {
       speed = v.perf.status;
     }
-    std::cout << padded(v.call.failure_class, 20) << padded(v.exe.failure_class, 20)
-              << padded(v.exe.strict_ok ? "yes" : "no", 6) << padded(v.policy.failure_class, 14)
+    std::cout << padded(word(v.call.failure_class), 20) << padded(word(v.exe.failure_class), 20)
+              << padded(v.exe.strict_ok ? "yes" : "no", 6) << padded(word(v.policy.failure_class), 14)
               << padded(v.accepted ? "yes" : "no", 8) << speed << "\n";
+    const std::string reason = v.accepted ? "" : reason_of(v);
+    if (!reason.empty()) std::cout << "    " << reason << "\n";
   }
   std::cout << judged << " judged: call " << call << ", exe " << exe << ", strict " << strict << ", accepted "
             << accepted << std::endl;
@@ -171,7 +193,7 @@ Result<void> write_results(const Session& session, const fs::path& folder) {
     out << line.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
   }
   out.close();
-  if (!out) return fail(ErrorKind::missing, temporary.string() + ": cannot be written.");
+  if (!out) return fail(ErrorKind::missing, path.string() + ": cannot be written.");
   fs::rename(temporary, path, error);
   if (error) return fail(ErrorKind::missing, path.string() + ": cannot be written: " + error.message() + ".");
   return {};
@@ -213,6 +235,9 @@ int run(const Options& options) {
   for (const std::string& problem : submissions->problems) report_error(Error{ErrorKind::bad_input, problem});
   const size_t unreadable = submissions->problems.size();
   if (submissions->list.empty()) return exit_failed;
+  if (!options.database.empty()) {
+    if (auto usable = check_database(options.database); !usable) return report_error(usable.error());
+  }
   const auto device = resolve_device(options.device);
   if (!device) return report_error(device.error());
   const auto evald = evald_path();
@@ -275,6 +300,10 @@ int run(const Options& options) {
                                       [](const Judged& judged) { return judged.verdict && *judged.verdict; });
   if (any_judged || (ended && *ended)) {
     print_table(session);
+    const bool any_failed = std::any_of(session.judged.begin(), session.judged.end(), [](const Judged& judged) {
+      return judged.verdict && *judged.verdict && !(*judged.verdict)->accepted;
+    });
+    if (any_failed && options.out.empty()) std::fprintf(stderr, "for each case of each kernel: --out DIR\n");
     if (!options.out.empty()) {
       if (auto written = write_results(session, options.out); !written) return report_error(written.error());
       std::fprintf(stderr, "%s is written\n", (fs::path(options.out) / "results.jsonl").c_str());
@@ -313,9 +342,10 @@ void add_eval(CLI::App& app, int& exit_code) {
   command->add_option("--jobs", options->jobs, "evaluations at once (default: the judge's own choice)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--db", options->database, "keep verdicts in FILE and find them there again");
-  command->add_option("--out", options->out, "a folder for results.jsonl");
+  command->add_option("--out", options->out, "a folder for results.jsonl: every verdict with its cases");
   command->add_option("--task", options->task, "the task that .py submissions are for");
   command->add_flag("--policy-off", options->policy_off, "judge values of kernels that the policy refuses, too");
+  command->footer("Exit code 0: every submission was judged, however many kernels failed; the last line counts them.");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -1,9 +1,12 @@
 // anneal status, show, report, export: what a database holds.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "agents/suggest.h"
@@ -12,6 +15,7 @@
 #include "transitions/database.h"
 #include "transitions/export.h"
 #include "transitions/inspect.h"
+#include "transitions/records.h"
 #include "transitions/report.h"
 
 namespace anneal::tools {
@@ -26,11 +30,82 @@ Result<std::unique_ptr<Database>> open_to_read(const std::string& file) {
   return Database::open(file, Database::Mode::read_only);
 }
 
-// stdout, with a full disk or a closed pipe noticed.
+// How far a database has come.
+struct Progress {
+  long long started = 0, unfinished = 0;  // trajectories
+  long long judged = 0, planned = 0;      // attempts; one whose reply held no kernel counts as judged
+  long long evaluations = 0;
+
+  void operator+=(const Progress& other) {
+    started += other.started;
+    unfinished += other.unfinished;
+    judged += other.judged;
+    planned += other.planned;
+    evaluations += other.evaluations;
+  }
+};
+
+Result<Progress> progress_of(Database& database) {
+  try {
+    Progress progress;
+    progress.evaluations = database.sql().execAndGet("SELECT count(*) FROM evaluation").getInt64();
+    std::map<std::string, long long> planned;
+    SQLite::Statement settings(database.sql(),
+                               "SELECT id, coalesce(json_extract(settings_json, '$.iterations'), 1) * "
+                               "coalesce(json_extract(settings_json, '$.candidates'), 1) FROM trajectory");
+    while (settings.executeStep()) planned[settings.getColumn(0).getString()] = settings.getColumn(1).getInt64();
+    const transitions::Records records = transitions::read_records(database);
+    for (const auto& trajectory : records.trajectories) {
+      const auto attempts = static_cast<long long>(trajectory.attempts.size());
+      const bool done = trajectory.state_name() == "done";
+      if (trajectory.state_name() != "not_started") ++progress.started;
+      if (!done) ++progress.unfinished;
+      progress.planned += done ? attempts : std::max(attempts, planned[trajectory.id]);
+      for (const size_t index : trajectory.attempts) progress.judged += !records.attempts[index].missing();
+    }
+    return progress;
+  } catch (const std::exception& error) {
+    return tl::unexpected<Error>(transitions::database_error(database.file(), error));
+  }
+}
+
+// Instead of an empty list.
+std::string nothing_started(const Progress& progress, const std::string& file) {
+  if (progress.evaluations > 0) {
+    return "no trajectories; " + agents::count_of(progress.evaluations, "verdict", "verdicts") + " of anneal eval\n";
+  }
+  return "nothing has been started yet; run again: anneal run CONFIG.yaml --db " + file + "\n";
+}
+
+// stdout, with a full disk or a closed pipe noticed. A damaged database must not get raw bytes to a terminal.
 int print(const std::string& text) {
-  std::cout << text << std::flush;
+  std::cout << agents::clean_text(text, std::string::npos) << std::flush;
   if (std::cout) return exit_done;
   return report_error(Error{ErrorKind::io, "Writing to stdout failed."});
+}
+
+// Why `selector` shows nothing, for what show_text() only refuses: too short a beginning of ids, or no name at all.
+std::string unknown_selector(Database& database, const std::string& selector) {
+  constexpr size_t least = 4;
+  try {
+    const transitions::Records records = transitions::read_records(database);
+    std::set<std::string> tasks;
+    long long fits = 0;
+    for (const auto& trajectory : records.trajectories) {
+      tasks.insert(trajectory.task);
+      fits += trajectory.id.starts_with(selector);
+    }
+    for (const auto& attempt : records.attempts) fits += attempt.id.starts_with(selector);
+    if (fits > 0 && selector.size() >= least) return "";
+    if (fits > 0) {
+      return agents::in_quotes(selector) + " is the beginning of " + agents::count_of(fits, "id", "ids") +
+             "; give at least " + std::to_string(least) + " characters.";
+    }
+    return "No task, trajectory or attempt " + agents::in_quotes(selector) + " in " + database.file().string() +
+           agents::suggestion(selector, std::vector<std::string>(tasks.begin(), tasks.end()));
+  } catch (const std::exception&) {
+    return "";
+  }
 }
 
 // To `path`, whole or not at all; "-" is stdout.
@@ -40,7 +115,7 @@ int write_whole(const std::string& path, const std::string& text) {
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (!out) return report_error(Error{ErrorKind::missing, temporary.string() + ": cannot be written."});
+  if (!out) return report_error(Error{ErrorKind::missing, path + ": cannot be written."});
   std::error_code error;
   fs::rename(temporary, path, error);
   if (error) return report_error(Error{ErrorKind::missing, path + ": cannot be written: " + error.message() + "."});
@@ -59,8 +134,15 @@ void add_status(CLI::App& app, int& exit_code) {
       exit_code = report_error(database.error());
       return;
     }
-    const auto text = transitions::status_text(**database);
-    exit_code = text ? print(*text) : report_error(text.error());
+    const auto progress = progress_of(**database);
+    auto text = transitions::status_text(**database);
+    if (!progress || !text) {
+      exit_code = report_error(progress ? text.error() : progress.error());
+      return;
+    }
+    if (progress->started == 0 && progress->planned == 0) *text = "";
+    if (progress->started == 0) *text += nothing_started(*progress, *file);
+    exit_code = print(*text);
   });
 }
 
@@ -77,7 +159,20 @@ void add_show(CLI::App& app, int& exit_code) {
       exit_code = report_error(database.error());
       return;
     }
-    const auto text = transitions::show_text(**database, *selector);
+    auto text = transitions::show_text(**database, *selector);
+    if (text && text->empty()) {
+      const auto progress = progress_of(**database);
+      if (!progress) {
+        exit_code = report_error(progress.error());
+        return;
+      }
+      *text = nothing_started(*progress, *file);
+    }
+    if (!text && text.error().kind == ErrorKind::bad_input) {
+      if (const std::string better = unknown_selector(**database, *selector); !better.empty()) {
+        text = fail(ErrorKind::bad_input, better);
+      }
+    }
     exit_code = text ? print(*text) : report_error(text.error());
   });
 }
@@ -108,13 +203,46 @@ void add_report(CLI::App& app, int& exit_code) {
       }
       files.emplace_back(file);
     }
+    if (!options->json.empty()) {
+      if (auto there = check_folder_of(options->json); !there) {
+        exit_code = report_error(there.error());
+        return;
+      }
+    }
+    Progress progress;
+    for (const std::string& file : options->files) {
+      auto database = open_to_read(file);
+      if (!database) {
+        exit_code = report_error(database.error());
+        return;
+      }
+      const auto one = progress_of(**database);
+      if (!one) {
+        exit_code = report_error(one.error());
+        return;
+      }
+      progress += *one;
+    }
     const auto report = transitions::report(files);
     if (!report) {
       exit_code = report_error(report.error());
       return;
     }
-    if (!options->json.empty()) exit_code = write_whole(options->json, report->dump(2) + "\n");
-    if (options->json != "-" && exit_code == exit_done) exit_code = print(transitions::print_report(*report));
+    if (!options->json.empty()) {
+      exit_code =
+          write_whole(options->json, report->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    }
+    if (options->json == "-" || exit_code != exit_done) return;
+    const std::string share = std::to_string(progress.judged) + " of " +
+                              agents::count_of(progress.planned, "attempt", "attempts") + " judged";
+    if (progress.judged == 0) {
+      exit_code = print(progress.planned == 0 ? nothing_started(progress, options->files[0])
+                                              : "nothing has been judged yet (" + share + ")\n");
+      return;
+    }
+    std::string text = transitions::print_report(*report);
+    if (progress.unfinished > 0) text = "unfinished: figures are partial (" + share + ")\n" + text;
+    exit_code = print(text);
   });
 }
 
@@ -151,6 +279,10 @@ void add_export(CLI::App& app, int& exit_code) {
     }
     if (!problem.empty()) {
       exit_code = report_error(Error{ErrorKind::bad_input, problem});
+      return;
+    }
+    if (auto there = check_folder_of(options->out); !there) {
+      exit_code = report_error(there.error());
       return;
     }
     auto database = open_to_read(options->file);

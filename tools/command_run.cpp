@@ -165,6 +165,16 @@ Result<long long> tokens_spent(const fs::path& file) {
   }
 }
 
+// What would stop the run and can be seen without the judge and without the network.
+std::vector<Error> problems_of(const std::vector<llm::ModelConfig>& models, const fs::path& database) {
+  std::vector<Error> problems;
+  for (const auto& model : models) {
+    if (auto sound = llm::check_model(model); !sound) problems.push_back(sound.error());
+  }
+  if (auto usable = check_database(database); !usable) problems.push_back(usable.error());
+  return problems;
+}
+
 int run(const Options& options) {
   std::vector<std::string> overrides = options.overrides;
   if (options.limit > 0) overrides.push_back("tasks.limit=" + std::to_string(options.limit));
@@ -177,7 +187,29 @@ int run(const Options& options) {
   const auto tasks = agents::select_tasks(*config, *suite);
   if (!tasks) return report_error(tasks.error());
   auto plan = agents::plan_trajectories(*config, *tasks, *shard);
-  if (options.dry_run) return print_plan(*config, *tasks, plan, options.json);
+  std::vector<llm::ModelConfig> models;
+  for (const auto& model : config->models) {
+    const bool used = std::any_of(config->methods.begin(), config->methods.end(),
+                                  [&](const auto& method) { return method.model == model.name; });
+    if (used) models.push_back(model);
+  }
+  fs::path file = options.database;
+  if (file.empty()) {
+    std::string name = config->experiment;
+    if (shard->count > 1) name += "." + std::to_string(shard->index) + "-of-" + std::to_string(shard->count);
+    file = fs::path("runs") / (name + ".db");
+  }
+  const std::vector<Error> problems = problems_of(models, file);
+  if (options.dry_run) {
+    for (const Error& problem : problems) {
+      report_error(Error{problem.kind, "warning: the run would stop: " + problem.message});
+    }
+    return print_plan(*config, *tasks, plan, options.json);
+  }
+  if (!problems.empty()) {
+    for (size_t i = 1; i < problems.size(); ++i) report_error(problems[i]);
+    return report_error(problems[0]);
+  }
 
   const auto device = resolve_device(config->device);
   if (!device) return report_error(device.error());
@@ -189,24 +221,12 @@ int run(const Options& options) {
   const auto evald = evald_path();
   if (!evald) return report_error(evald.error());
 
-  fs::path file = options.database;
-  if (file.empty()) {
-    std::string name = config->experiment;
-    if (shard->count > 1) name += "." + std::to_string(shard->index) + "-of-" + std::to_string(shard->count);
-    file = fs::path("runs") / (name + ".db");
-  }
   if (auto made = make_runs_folder(file); !made) return report_error(made.error());
 
   Session session;
   auto store = transitions::Store::open(session.io.get_executor(), file, transitions::Store::Mode::create_or_open);
   if (!store) return report_error(store.error());
   session.store = std::move(*store);
-  std::vector<llm::ModelConfig> models;
-  for (const auto& model : config->models) {
-    const bool used = std::any_of(config->methods.begin(), config->methods.end(),
-                                  [&](const auto& method) { return method.model == model.name; });
-    if (used) models.push_back(model);
-  }
   auto client = llm::Client::create(session.io, std::move(models), *session.store);
   if (!client) return report_error(client.error());
   session.llm = std::move(*client);
@@ -336,7 +356,8 @@ void add_run(CLI::App& app, int& exit_code) {
       ->take_all();
   command->add_flag("--retry-errors", options->retry_errors, "ask again where a reply did not arrive");
   command->add_flag("--json", options->json, "one JSON event a line on stdout");
-  command->add_flag("--dry-run", options->dry_run, "print the plan and touch nothing");
+  command->add_flag("--dry-run", options->dry_run,
+                    "print the plan, and on stderr what would stop the run; touch nothing");
   command->add_option("--display", options->display, "auto, plain or none")
       ->check(CLI::IsMember({"auto", "plain", "none"}))
       ->capture_default_str();

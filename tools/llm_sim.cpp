@@ -90,7 +90,9 @@ int main(int argc, char** argv) {
   std::uint16_t port = 0;
   Faults faults;
   int delay = 0;
-  app.add_option("--recording", file, "JSONL file of replies (docs/guide)")->required();
+  app.add_option("--recording", file,
+                 "JSONL file of replies, e.g. recordings/quickstart.jsonl (its form: recordings/README.md)")
+      ->required();
   app.add_option("--port", port, "port to listen on; 0: a free one")->capture_default_str();
   app.add_option("--fail-429", faults.fail_429, "answer the first N requests with 429")->check(CLI::NonNegativeNumber);
   app.add_option("--drop", faults.drop, "then drop N connections without an answer")->check(CLI::NonNegativeNumber);

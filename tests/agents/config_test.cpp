@@ -127,6 +127,31 @@ TEST_F(ConfigFile, WhatIsQuotedOfABinaryFileIsShortAndPlain) {
   }
 }
 
+TEST_F(ConfigFile, AliasesThatGrowWithoutBoundAreRefusedSoon) {
+  std::string bomb = "experiment: a\na0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before;
+    for (int k = 1; k < 9; ++k) bomb += ", " + before;
+    bomb += "]\n";
+  }
+  EXPECT_THAT(error(bomb), HasSubstr("more than 100000 values, those counted that aliases (*name) stand for."));
+  EXPECT_THAT(error(bomb), HasSubstr("c.yaml:2:"));
+  EXPECT_THAT(error("experiment: &a [*a, *a]\n"), HasSubstr("c.yaml:1:"));
+  EXPECT_TRUE(read(replaced(replaced(good, "seeds: 3", "seeds: &n 3"), "iterations: 4", "iterations: *n")));
+}
+
+TEST_F(ConfigFile, AnExperimentsNameIsThatOfAFile) {
+  EXPECT_TRUE(read(replaced(good, "geak-vs-single", std::string(100, 'e'))));
+  EXPECT_THAT(error(replaced(good, "geak-vs-single", std::string(101, 'e'))),
+              HasSubstr("c.yaml:1:13: 'experiment' names a file: at most 100 characters, not 101."));
+  for (const char* name : {"a/b", "../a", ".hidden", "/a", "\"a\\0b\"", "\"a b\""}) {
+    EXPECT_THAT(error(replaced(good, "geak-vs-single", name)),
+                HasSubstr("c.yaml:1:13: 'experiment' names a file: use letters"))
+        << name;
+  }
+}
+
 TEST_F(ConfigFile, MissingKeysAreNamed) {
   EXPECT_THAT(error("experiment: a\nmodels: {m: {api: replay, from: x}}\n"), HasSubstr("lacks the key 'methods'"));
   EXPECT_THAT(error(replaced(good, "base_url: \"https://api.example.com/v1\", ", "")),

@@ -28,6 +28,17 @@ TEST(Prompts, PlacesTextWithoutEscapingAndRefusesMissingKeys) {
   EXPECT_FALSE(prompts->render("m/c", data).has_value());
 }
 
+TEST(Prompts, WhatIsPutInHasNoControlCharacters) {
+  TemporaryFolder folder;
+  folder.write("p.mustache", "{{feedback}}{{#list}}<{{x}}>{{/list}}");
+  const auto prompts = Prompts::load(folder.path());
+  ASSERT_TRUE(prompts.has_value());
+  const auto text =
+      prompts->render("p", {{"feedback", "a\x1b[31mb\x07\n\tc\xff"}, {"list", {{{"x", "\x1b]0;t\x07"}}}}});
+  ASSERT_TRUE(text.has_value()) << text.error().message;
+  EXPECT_EQ(*text, "a[31mb\n\tc\xEF\xBF\xBD<]0;t>");
+}
+
 TEST(Prompts, BrokenTemplatesAndEmptyFoldersAreErrors) {
   TemporaryFolder folder;
   EXPECT_FALSE(Prompts::load(folder.path()).has_value());

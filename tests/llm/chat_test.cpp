@@ -47,6 +47,27 @@ TEST(Chat, ToleratesNullsAndMissingUsage) {
   EXPECT_FALSE(reply->usage.prompt_tokens.has_value());
 }
 
+TEST(Chat, ATokenCountThatCannotBeOneIsMissing) {
+  for (const char* count : {"-1", "-9223372036854775808", "1000000000001", "9223372036854775808",
+                            "18446744073709551615", "1e30", "12.5", "1e999", "\"12\"", "true", "[1]", "null"}) {
+    const auto reply = parse_chat_reply(
+        std::string(R"({"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": )") + count +
+        R"(, "completion_tokens": 7, "completion_tokens_details": {"reasoning_tokens": )" + count + "}}}");
+    if (!reply) {
+      EXPECT_STREQ(count, "1e999") << reply.error().message;  // no JSON at all
+      continue;
+    }
+    EXPECT_FALSE(reply->usage.prompt_tokens.has_value()) << count;
+    EXPECT_FALSE(reply->usage.reasoning_tokens.has_value()) << count;
+    EXPECT_EQ(reply->usage.completion_tokens, 7) << count;
+  }
+  const auto most = parse_chat_reply(
+      R"({"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1000000000000, "completion_tokens": 0}})");
+  ASSERT_TRUE(most);
+  EXPECT_EQ(most->usage.prompt_tokens, 1'000'000'000'000);
+  EXPECT_EQ(most->usage.completion_tokens, 0);
+}
+
 TEST(Chat, ReadsContentInParts) {
   const auto reply = parse_chat_reply(
       R"({"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]})");

@@ -3,12 +3,15 @@
 
 "# ok": accepted. "# call CLASS" / "# exe CLASS": fails there. "# die": the daemon ends at once. With ANNEAL_FAKE_EVALD_DELAY
 (seconds) every verdict takes that long; with ANNEAL_FAKE_EVALD_ARGUMENTS (a file) it writes its command line there;
+ANNEAL_FAKE_EVALD_FEEDBACK is what it says of a wrong kernel;
+ANNEAL_FAKE_EVALD_KILLED ("FILE:N") kills its first N starts;
 ANNEAL_FAKE_EVALD_SANDBOX and ANNEAL_FAKE_EVALD_DEVICE_NAME are what it says of itself. Run by the interpreter that Python tests use; needs nothing but the standard
 library.
 """
 import hashlib
 import json
 import os
+import signal
 import struct
 import sys
 import time
@@ -44,7 +47,7 @@ def verdict(task, code):
     return {
         "task": task, "category": "Test", "suite": "anneal", "code_sha256": hashlib.sha256(code.encode()).hexdigest(),
         "device": "cpu", "device_name": "fake", "settings_sha256": "5" * 64, "draw": "00",
-        "call": {"ok": call_ok, "class": "ok" if call_ok else detail, "message": "", "seconds": 0.0},
+        "call": {"ok": call_ok, "class": "ok" if call_ok else detail, "message": os.environ.get("ANNEAL_FAKE_EVALD_FEEDBACK", ""), "seconds": 0.0},
         "exe": {"ok": ok, "strict_ok": ok, "class": "ok" if ok else (detail if call_ok else "not_run"), "message": "",
                 "cases": [], "deterministic": None, "seconds": 0.0},
         "perf": {"status": "not_measured", "reason": "fake", "speedup": None, "speedup_geomean": None, "ci": interval,
@@ -54,11 +57,23 @@ def verdict(task, code):
         "accepted": ok,
         "kernel": {"launches": 1, "kernels": [], "own_time_share": None},
         "flags": [],
-        "feedback": "" if ok else f"{stage} failed: {detail}: of {task}",
+        "feedback": "" if ok else os.environ.get("ANNEAL_FAKE_EVALD_FEEDBACK", f"{stage} failed: {detail}: of {task}"),
     }
 
 
+def die_at_the_start(file, times):
+    """By a signal, before the hello; FILE counts the starts."""
+    with open(file, "a") as out:
+        out.write("start\n")
+    with open(file) as starts:
+        if len(starts.readlines()) <= times:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main():
+    if os.environ.get("ANNEAL_FAKE_EVALD_KILLED"):
+        file, times = os.environ["ANNEAL_FAKE_EVALD_KILLED"].rsplit(":", 1)
+        die_at_the_start(file, int(times))
     if os.environ.get("ANNEAL_FAKE_EVALD_FATAL"):
         send({"type": "fatal", "kind": "missing", "message": os.environ["ANNEAL_FAKE_EVALD_FATAL"]})
         sys.exit(1)

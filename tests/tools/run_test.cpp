@@ -463,6 +463,25 @@ TEST(Run, ALostJudgeIsReplacedAndWhatKillsItTwiceIsAMachineFault) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("failed: sum")));
 }
 
+TEST(Run, AJudgeKilledWhileStartingIsStartedAgainTwice) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  const auto starts = [&folder](const std::string& name, int killed) {
+    return std::map<std::string, std::string>{
+        {"ANNEAL_FAKE_EVALD_KILLED", (folder.path() / name).string() + ":" + std::to_string(killed)}};
+  };
+  const Outcome twice = run(folder.path(), {"run", config, "--db", "a.db"}, starts("twice", 2));
+  EXPECT_EQ(twice.code, 0) << twice.err;
+  EXPECT_THAT(twice.err, HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(twice.err, HasSubstr("Starting it again (2 of 2)"));
+  const Outcome always = run(folder.path(), {"run", config, "--db", "b.db"}, starts("always", 99));
+  EXPECT_EQ(always.code, 3) << always.err;
+  EXPECT_THAT(always.err,
+              HasSubstr("was killed by signal 9 (Killed). It was started 3 times; is there memory enough?"));
+  EXPECT_EQ(folder.read("always"), "start\nstart\nstart\n");
+}
+
 // ---- Bad inputs: exit codes and messages.
 
 const char* const replay_config = R"(experiment: bad
@@ -494,7 +513,14 @@ class BadInput : public ::testing::Test {
 
 TEST_F(BadInput, UsageErrorsLeaveWith2) {
   expect({}, 2, "subcommand is required");
-  expect({"runn", "c.yaml"}, 2, "anneal:");
+  expect({"rnu", "c.yaml"}, 2, "anneal: unknown command 'rnu'; did you mean 'run'?");
+  expect({"\x1b[31m"}, 2, "unknown command '[31m'; valid: run, eval");
+  expect({"run", "c.yaml", "--device", "cpu"}, 2,
+         "not expected: --device cpu; a key of the configuration is overridden with --set device=cpu");
+  expect({"run", "c.yaml", "--jobs=3"}, 2, "--set jobs=3");
+  expect({"run", "c.yaml", "--foo", "bar", "baz"}, 2, "not expected: --foo bar baz\n");
+  expect({"status", "a.db", "--device", "cpu"}, 2, "not expected: --device cpu\n");
+  expect({"eval", "c.yaml", "--suite", "kernelbench"}, 2, "not supported yet; use anneal");
   expect({"run"}, 2, "CONFIG");
   expect({"run", "c.yaml", "--limit", "x"}, 2, "--limit");
   expect({"run", "c.yaml", "--shard", "3/2"}, 2, "--shard 3/2");
@@ -541,14 +567,81 @@ TEST_F(BadInput, DatabasesThatAreNotOursLeaveWith3AndAreLeftAlone) {
     newer.exec("PRAGMA user_version = 999");
   }
   expect({"run", "c.yaml", "--db", "new.db"}, 3, "999");
-  expect({"report", "absent.db"}, 2, "absent.db: there is no such file");
+  const auto reading = [](const std::string& file) {
+    return std::vector<std::vector<std::string>>{
+        {"status", file}, {"show", file}, {"report", file}, {"export", file, "--what", "transitions", "--out", "-"}};
+  };
+  for (const auto& command : reading("absent.db")) expect(command, 3, "absent.db: there is no such file");
   fs::create_directory(folder.path() / "d.db");
   expect({"run", "c.yaml", "--db", "d.db"}, 3, "d.db is a folder");
   expect({"eval", folder.write("mul.py", "# ok\n"), "--suite", "anneal", "--db", "d.db"}, 3, "d.db is a folder");
-  for (const char* command : {"status", "report", "show"}) expect({command, "d.db"}, 2, "d.db: is a folder");
+  for (const auto& command : reading("d.db")) expect(command, 3, "d.db: is a folder");
+  for (const char* file : {"text.db", "new.db"}) {
+    for (const auto& command : reading(file)) expect(command, 3, file);
+  }
   expect({"run", "c.yaml", "--db", "rnus/x.db"}, 3, "the folder rnus does not exist");
+  expect({"eval", "mul.py", "--suite", "anneal", "--db", "rnus/x.db"}, 3, "the folder rnus does not exist");
   EXPECT_FALSE(fs::exists(folder.path() / "rnus"));
   EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "./runs/x.db"}).code, 0) << "the default folder is made";
+}
+
+TEST_F(BadInput, WhatNeedsNoJudgeIsCheckedBeforeOneIsLookedFor) {
+  const std::map<std::string, std::string> no_judge = {{"ANNEAL_EVALD", "/absent/anneal-evald"}};
+  const auto config = [this](const std::string& name, const std::string& model) {
+    return folder.write(name, "experiment: a\ntasks: {names: [mul]}\nmodels:\n  m: {api: openai, model: m, " + model +
+                                  "}\nmethods: [{name: single-shot, model: m}]\n");
+  };
+  const std::string key = config("key.yaml", "base_url: \"https://127.0.0.1:9/v1\", key_env: ANNEAL_ABSENT_KEY");
+  const std::string plain = config("plain.yaml", "base_url: \"http://model.example/v1\"");
+  folder.write("text.db", "this is no database, this is no database, this is no database");
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {{"run", key}, 3, "key.yaml:4:75: model 'm': set the environment variable ANNEAL_ABSENT_KEY to its API key."},
+      {{"run", plain}, 2, "plain.yaml:4:40: model 'm': base_url http://model.example/v1 would send"},
+      {{"run", "c.yaml", "--set", "models.recorded.from=absent.jsonl"}, 3, "absent.jsonl"},
+      {{"run", "c.yaml", "--db", "rnus/x.db"}, 3, "rnus/x.db: the folder rnus does not exist"},
+      {{"run", "c.yaml", "--db", "text.db"}, 3, "text.db is not a SQLite database"},
+  };
+  for (const Case& one : cases) {
+    expect(one.arguments, one.code, one.message, no_judge);
+    std::vector<std::string> dry = one.arguments;
+    dry.push_back("--dry-run");
+    const Outcome outcome = run(folder.path(), dry, no_judge);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("warning: the run would stop: "));
+    EXPECT_THAT(outcome.err, HasSubstr(one.message));
+    EXPECT_THAT(outcome.out, HasSubstr("1 task, 1 trajectory"));
+  }
+  EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--dry-run"}, no_judge).err, "");
+  EXPECT_FALSE(fs::exists(folder.path() / "runs"));
+  expect({"run", "c.yaml"}, 3, "/absent/anneal-evald", no_judge);
+}
+
+TEST_F(BadInput, AFolderThatIsMissingIsNamedWithTheFileAsTyped) {
+  ASSERT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "x.db"}).code, 0);
+  const std::string message = "anneal: nodir/x.json: the folder nodir does not exist.\n";
+  expect({"report", "x.db", "--json", "nodir/x.json"}, 3, message);
+  expect({"export", "x.db", "--what", "transitions", "--out", "nodir/x.json"}, 3, message);
+  EXPECT_FALSE(fs::exists(folder.path() / "nodir"));
+}
+
+TEST_F(BadInput, ShowSaysWhatASelectorCouldHaveBeen) {
+  ASSERT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "x.db"}).code, 0);
+  const std::string id = run(folder.path(), {"show", "x.db"}).out.substr(0, 4);
+  EXPECT_EQ(run(folder.path(), {"show", "x.db", id}).code, 0);
+  expect({"show", "x.db", id.substr(0, 3)}, 2, "is the beginning of 1 id; give at least 4 characters.");
+  expect({"show", "x.db", "mull"}, 2, "No task, trajectory or attempt 'mull' in x.db; did you mean 'mul'?");
+  expect({"show", "x.db", "something else"}, 2, "in x.db; valid: mul");
+}
+
+TEST_F(BadInput, AnEmptyFileBecomesADatabase) {
+  folder.write("empty.db", "");
+  EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--dry-run", "--db", "empty.db"}).err, "");
+  EXPECT_EQ(run(folder.path(), {"run", "c.yaml", "--db", "empty.db"}).code, 0);
 }
 
 TEST_F(BadInput, AChangedSettingOfAnExistingTrajectoryNamesTheKey) {
@@ -564,6 +657,68 @@ TEST_F(BadInput, AHoleInTheRecordingFailsItsTrajectoryAlone) {
 }
 
 // ---- The other commands.
+
+TEST(Unfinished, SaysSoInsteadOfAnEmptyReport) {
+  TemporaryFolder folder;
+  std::atomic<bool> down{true};
+  LocalServer server(answer_but("mul|geak|generator|0|1|0", down));
+  const std::string config = folder.write("c.yaml", config_for(server));
+  ASSERT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_FATAL", "no torch"}}).code, 3);
+  const std::string nothing = "nothing has been started yet; run again: anneal run CONFIG.yaml --db runs/e2e.db\n";
+  for (const char* command : {"status", "show", "report"}) {
+    EXPECT_EQ(run(folder.path(), {command, "runs/e2e.db"}).out, nothing) << command;
+  }
+  ASSERT_EQ(run(folder.path(), {"run", config}).code, 1);
+  // Of geak on mul, one reply of six attempts did not arrive.
+  const std::string partial = run(folder.path(), {"report", "runs/e2e.db"}).out;
+  EXPECT_THAT(partial, ::testing::StartsWith("unfinished: figures are partial (13 of 14 attempts judged)\nexperiment"));
+  down = false;
+  ASSERT_EQ(run(folder.path(), {"run", config, "--retry-errors"}).code, 0);
+  EXPECT_THAT(run(folder.path(), {"report", "runs/e2e.db"}).out, ::testing::StartsWith("experiment e2e\n"));
+}
+
+TEST(Unfinished, NothingJudgedIsOneLine) {
+  TemporaryFolder folder;
+  LocalServer server([](const LocalServer::Request&) { return test::error_response(400, "too long"); });
+  ASSERT_EQ(run(folder.path(), {"run", folder.write("c.yaml", config_for(server))}).code, 1);
+  const Outcome report = run(folder.path(), {"report", "runs/e2e.db"});
+  EXPECT_EQ(report.code, 0) << report.err;
+  EXPECT_EQ(report.out, "nothing has been judged yet (0 of 14 attempts judged)\n");
+}
+
+TEST(Terminal, GetsNoControlCharactersOfAKernel) {
+  TemporaryFolder folder;
+  LocalServer server(answer());
+  const std::string config = folder.write("c.yaml", config_for(server));
+  const std::map<std::string, std::string> hostile = {{"ANNEAL_FAKE_EVALD_FEEDBACK",
+                                                       "red \x1b[31m\x07\xc2\x9b"
+                                                       "2Jalarm " +
+                                                           std::string(300, 'x') + "\nsecond line"}};
+  std::string all;
+  const auto take = [&all](const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    all += outcome.out + outcome.err;
+    return outcome.out;
+  };
+  take(run(folder.path(), {"run", config, "--display", "plain"}, hostile));
+  const std::string attempts = take(run(folder.path(), {"show", "runs/e2e.db", "sum"}));
+  const size_t first = attempts.find("\n  ") + 3;
+  EXPECT_THAT(
+      take(run(folder.path(), {"show", "runs/e2e.db", attempts.substr(first, attempts.find(' ', first) - first)})),
+      HasSubstr("red [31m2Jalarm"));
+  take(run(folder.path(), {"status", "runs/e2e.db"}));
+  take(run(folder.path(), {"report", "runs/e2e.db"}));
+  take(run(folder.path(), {"report", "runs/e2e.db", "--json", "-"}));
+  folder.write("sum.py", "# exe tail\ndef sum(x):\n    pass\n");
+  const std::string table = take(run(folder.path(), {"eval", "sum.py", "--suite", "anneal"}, hostile));
+  EXPECT_THAT(table, HasSubstr("\n    red [31m2Jalarm xxx"));
+  EXPECT_THAT(table, HasSubstr("xxx...\n1 judged"));
+  EXPECT_THAT(table, Not(HasSubstr("second line")));
+  EXPECT_THAT(all, HasSubstr("--out DIR"));
+  for (const auto& request : server.requests()) all += json::parse(request.body).at("messages").dump();
+  for (const char* control : {"\x1b", "\x07", "\xc2\x9b", "\\u001b", "\\u0007"})
+    EXPECT_THAT(all, Not(HasSubstr(control)));
+}
 
 TEST(DryRun, PrintsThePlanAndTouchesNothing) {
   TemporaryFolder folder;
