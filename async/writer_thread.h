@@ -35,12 +35,6 @@ class WriterThread {
     if constexpr (!std::is_void_v<std::invoke_result_t<F&>>) co_return *std::move(outcome);
   }
 
-  // Queues `callable` without waiting for it. It must not throw.
-  template <class F>
-  void post(F callable) {
-    boost::asio::post(pool_, std::move(callable));
-  }
-
   // Waits, blocking, until everything queued has run; nothing may be queued afterwards.
   void join() { pool_.join(); }
 

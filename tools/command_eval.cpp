@@ -250,8 +250,7 @@ int run(const Options& options) {
   session.policy_off = options.policy_off;
   if (!options.database.empty()) {
     if (auto made = make_runs_folder(options.database); !made) return report_error(made.error());
-    auto store =
-        transitions::Store::open(session.io.get_executor(), options.database, transitions::Store::Mode::create_or_open);
+    auto store = transitions::Store::open(options.database);
     if (!store) return report_error(store.error());
     session.store = std::move(*store);
   }

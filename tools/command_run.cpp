@@ -224,7 +224,7 @@ int run(const Options& options) {
   if (auto made = make_runs_folder(file); !made) return report_error(made.error());
 
   Session session;
-  auto store = transitions::Store::open(session.io.get_executor(), file, transitions::Store::Mode::create_or_open);
+  auto store = transitions::Store::open(file);
   if (!store) return report_error(store.error());
   session.store = std::move(*store);
   auto client = llm::Client::create(session.io, std::move(models), *session.store);

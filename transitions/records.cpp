@@ -1,6 +1,8 @@
 #include "transitions/records.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace anneal::transitions {
 namespace {
@@ -10,10 +12,9 @@ std::optional<double> real(const SQLite::Column& column) {
   return column.getDouble();
 }
 
-// Of the verdict of a correct kernel that was not timed: the reason ends like that where it took too long (judge.cpp).
-bool says_too_slow(const std::string& verdict) {
-  const nlohmann::json json = nlohmann::json::parse(verdict);
-  return json.at("perf").value("reason", "").ends_with("while it was timed");
+bool has_flag(const std::string& flags_json, std::string_view flag) {
+  const nlohmann::json flags = nlohmann::json::parse(flags_json);
+  return std::find(flags.begin(), flags.end(), flag) != flags.end();
 }
 
 }  // namespace
@@ -66,10 +67,8 @@ Records read_records(Database& db) {
         "a.normalised_sha256, a.llm_call, a.evaluation, e.call_ok, e.exe_ok, e.strict_ok, e.policy_ok, e.accepted, "
         "e.call_class, e.exe_class, e.policy_class, e.perf_status, e.perf_verdict, e.flags_json, e.speedup, "
         "e.speedup_lo, e.speedup_hi, (SELECT avg(strict_ok) FROM case_result WHERE evaluation = e.id), "
-        "(SELECT 1 - avg(wrong_share) FROM case_result WHERE evaluation = e.id), "
-        "iif(e.accepted AND e.perf_status = 'not_measured' AND d.name <> 'cpu', e.verdict, NULL) "
-        "FROM attempt a LEFT JOIN evaluation e ON e.id = a.evaluation LEFT JOIN device d ON d.id = e.device ORDER BY "
-        "a.trajectory, a.iteration, a.slot, "
+        "(SELECT 1 - avg(wrong_share) FROM case_result WHERE evaluation = e.id) "
+        "FROM attempt a LEFT JOIN evaluation e ON e.id = a.evaluation ORDER BY a.trajectory, a.iteration, a.slot, "
         "a.id");
     while (s.executeStep()) {
       AttemptRecord a;
@@ -102,7 +101,7 @@ Records read_records(Database& db) {
           a.speedup_lo = real(s.getColumn(23));
           a.speedup_hi = real(s.getColumn(24));
         }
-        if (!s.getColumn(27).isNull()) a.too_slow = says_too_slow(db.text(s.getColumn(27).getString()));
+        a.too_slow = a.correct && has_flag(a.flags_json, "too_slow");
         a.cases_right = real(s.getColumn(25));
         a.elements_right = real(s.getColumn(26));
       }

@@ -587,7 +587,7 @@ class SqliteStore final : public Store {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::open(boost::asio::any_io_executor, std::filesystem::path file, Mode) {
+Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
   Result<std::unique_ptr<Database>> db = Database::open(file, Database::Mode::create_or_open);
   if (!db) return tl::unexpected<Error>(db.error());
   return std::make_unique<SqliteStore>(*std::move(db));

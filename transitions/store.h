@@ -84,12 +84,10 @@ struct TrajectoryState {
 
 class Store : public llm::ExchangeStore {
  public:
-  enum class Mode { create_or_open };
-
   // Opens or makes the file. Clear errors for: not a database, another application's, a newer schema (names both
-  // versions and says to update anneal), unwritable, locked by another run. Awaitables resume on `executor`.
-  static Result<std::unique_ptr<Store>> open(boost::asio::any_io_executor executor, std::filesystem::path file,
-                                             Mode mode);
+  // versions and says to update anneal), unwritable, locked by another run. Awaitables resume on the
+  // executor of the coroutine that awaits them.
+  static Result<std::unique_ptr<Store>> open(const std::filesystem::path& file);
   ~Store() override = default;
 
   virtual boost::asio::awaitable<Result<void>> put_experiment(ExperimentRow row) = 0;

@@ -246,7 +246,6 @@ DeviceProperties open_device(int device) {
           uuid,
           properties.major * 10 + properties.minor,
           static_cast<std::size_t>(properties.l2CacheSize),
-          properties.totalGlobalMem,
           version,
           2.0 * clock_khz * 1e3 * bus_bits / 8};  // two transfers a clock
 }

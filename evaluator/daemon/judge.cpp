@@ -706,6 +706,7 @@ class Evaluation {
         verdict_.perf = PerfVerdict();
         perf.status = stopped.status;
         perf.reason = "case " + name + ": " + stopped.reason;
+        if (stopped.too_slow) verdict_.flags.push_back("too_slow");
         return;
       }
       if (notes.wrong) {
@@ -783,6 +784,7 @@ class Evaluation {
   // Why there is no time for a kernel that is correct.
   struct TimingStopped {
     std::string status, reason;
+    bool too_slow = false;
   };
 
   // Every timed call of the candidate gets inputs that it has never seen: they lie in the arena as noise until its warm
@@ -890,13 +892,15 @@ class Evaluation {
           elapsed, settings);
       if (!notes.wrong) time_candidate(true);
       if (!notes.wrong && static_cast<int>(paired.quads.size()) < settings.few_quads) {
-        throw TimingStopped{"not_measured", "too slow to be timed: " + std::to_string(paired.quads.size()) +
-                                                " pairs in " + std::to_string(static_cast<int>(elapsed())) + " s"};
+        throw TimingStopped{"not_measured",
+                            "too slow to be timed: " + std::to_string(paired.quads.size()) + " pairs in " +
+                                std::to_string(static_cast<int>(elapsed())) + " s",
+                            true};
       }
       return paired;
     } catch (const CandidateLost& lost) {
       // A correct kernel that is too slow to be timed stays correct; one that fails at this size does not.
-      if (lost.failure_class == "timeout") throw TimingStopped{"not_measured", lost.message + " while it was timed"};
+      if (lost.failure_class == "timeout") throw TimingStopped{"not_measured", lost.message, true};
       throw;
     }
   }

@@ -12,7 +12,7 @@ using namespace anneal::agents::testing;
 // Judges `# ok` for `task` on the database `file`; returns how often the judge was asked for it.
 long long judged_anew(const fs::path& file, const Task& task, bool policy_off) {
   asio::io_context io(1);
-  auto store = transitions::Store::open(io.get_executor(), file, transitions::Store::Mode::create_or_open);
+  auto store = transitions::Store::open(file);
   EXPECT_TRUE(store.has_value());
   if (!store) return -1;
   TableJudge judge;

@@ -283,7 +283,7 @@ inline RunResult run_once(const fs::path& file, const ExperimentConfig& config, 
                           const std::string& device_name = "") {
   RunResult result;
   asio::io_context io(1);
-  auto store = transitions::Store::open(io.get_executor(), file, transitions::Store::Mode::create_or_open);
+  auto store = transitions::Store::open(file);
   EXPECT_TRUE(store.has_value()) << (store ? "" : store.error().message);
   if (!store) return result;
   StoppingStore stopping(**store, stop_after);

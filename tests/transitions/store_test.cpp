@@ -27,7 +27,7 @@ using testing::HasSubstr;
 class StoreTest : public testing::Test {
  protected:
   void open() {
-    Result<std::unique_ptr<Store>> store = Store::open(io_.get_executor(), file_, Store::Mode::create_or_open);
+    Result<std::unique_ptr<Store>> store = Store::open(file_);
     ASSERT_TRUE(store) << store.error().message;
     store_ = *std::move(store);
   }
@@ -242,7 +242,7 @@ TEST_F(StoreTest, RoundTripsAttemptsEvaluationsAndStates) {
 
 TEST_F(StoreTest, RefusesASecondWriter) {
   open();
-  const auto second = Store::open(io_.get_executor(), file_, Store::Mode::create_or_open);
+  const auto second = Store::open(file_);
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().message, HasSubstr("in use by another run"));
 }
@@ -252,8 +252,7 @@ TEST_F(StoreTest, RefusesNewerForeignAndBrokenFiles) {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     db.exec("CREATE TABLE t (x)");
   }
-  EXPECT_THAT(Store::open(io_.get_executor(), file_, Store::Mode::create_or_open).error().message,
-              HasSubstr("another application"));
+  EXPECT_THAT(Store::open(file_).error().message, HasSubstr("another application"));
   std::filesystem::remove(file_);
   open();
   store_.reset();
@@ -261,25 +260,22 @@ TEST_F(StoreTest, RefusesNewerForeignAndBrokenFiles) {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
     db.exec("PRAGMA user_version = 99");
   }
-  const Error newer = Store::open(io_.get_executor(), file_, Store::Mode::create_or_open).error();
+  const Error newer = Store::open(file_).error();
   EXPECT_EQ(newer.kind, ErrorKind::missing);
   EXPECT_THAT(newer.message, HasSubstr("version 99"));
   EXPECT_THAT(newer.message, HasSubstr("version " + std::to_string(kSchemaVersion)));
   std::filesystem::remove(file_);
   std::ofstream(file_) << std::string(5000, 'x');
-  EXPECT_THAT(Store::open(io_.get_executor(), file_, Store::Mode::create_or_open).error().message,
-              HasSubstr("not a SQLite database"));
-  EXPECT_EQ(Store::open(io_.get_executor(), "/proc/none/x.db", Store::Mode::create_or_open).error().kind,
-            ErrorKind::missing);
+  EXPECT_THAT(Store::open(file_).error().message, HasSubstr("not a SQLite database"));
+  EXPECT_EQ(Store::open("/proc/none/x.db").error().kind, ErrorKind::missing);
 }
 
 TEST_F(StoreTest, AFolderAndAMistypedPathAreNamedAndNothingIsMade) {
   std::filesystem::create_directory(file_);
-  const Error folder = Store::open(io_.get_executor(), file_, Store::Mode::create_or_open).error();
+  const Error folder = Store::open(file_).error();
   EXPECT_EQ(folder.kind, ErrorKind::missing);
   EXPECT_THAT(folder.message, HasSubstr("is a folder"));
-  const Error mistyped =
-      Store::open(io_.get_executor(), folder_.path() / "rnus" / "x.db", Store::Mode::create_or_open).error();
+  const Error mistyped = Store::open(folder_.path() / "rnus" / "x.db").error();
   EXPECT_EQ(mistyped.kind, ErrorKind::missing);
   EXPECT_THAT(mistyped.message, HasSubstr("rnus does not exist"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "rnus"));
@@ -395,7 +391,7 @@ TEST_F(StoreTest, AKernelThatAGpuFoundTooSlowToBeTimedIsNotFast) {
   e.verdict.task = "gelu";
   e.verdict.call.ok = e.verdict.exe.ok = e.verdict.exe.strict_ok = e.verdict.accepted = true;
   e.verdict.perf.status = "not_measured";
-  e.verdict.perf.reason = "case 16m: no answer within 30 s while it was timed";
+  e.verdict.flags = {"too_slow"};
   ok(store_->put_evaluation(e));
   AttemptRow row;
   row.id = "dddd0";
