@@ -1,35 +1,30 @@
 #include "evaluator/daemon/judge.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <torch/csrc/utils/pybind.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iomanip>
-#include <limits>
 #include <map>
 #include <optional>
 #include <random>
 #include <shared_mutex>
 #include <sstream>
-#include <thread>
 
-#include "evaluator/daemon/arena.h"
+#include "evaluator/daemon/answer.h"
 #include "evaluator/daemon/candidate_handle.h"
 #include "evaluator/daemon/compare.h"
 #include "evaluator/daemon/feedback.h"
 #include "evaluator/daemon/gpu.h"
+#include "evaluator/daemon/gpu_lock.h"
 #include "evaluator/daemon/pairing.h"
+#include "evaluator/daemon/placement.h"
 #include "evaluator/daemon/suite_task.h"
-#include "evaluator/daemon/tensors.h"
+#include "evaluator/daemon/timing.h"
 
 namespace py = pybind11;
 
@@ -82,7 +77,7 @@ class JudgeImpl : public Judge {
       facts_.driver = "CUDA " + std::to_string(properties_.driver_version / 1000) + "." +
                       std::to_string(properties_.driver_version % 1000 / 10);
       timer_ = gpu::Timer::create(settings_.device);
-      open_lock();
+      lock_.emplace(properties_.uuid);
     } else {
       facts_.device_name = "triton interpreter, sm_" + std::to_string(settings_.capability);
     }
@@ -104,51 +99,14 @@ class JudgeImpl : public Judge {
  private:
   friend class Evaluation;
 
-  // One run at a time times on a GPU, across all anneal processes of the machine, of all its users: by the GPU's own
-  // id, since CUDA_VISIBLE_DEVICES renumbers them.
-  void open_lock() {
-    const std::string path =
-        (std::filesystem::temp_directory_path() / ("anneal-gpu-" + properties_.uuid + ".lock")).string();
-    // Without O_CREAT first: a file of another user in a sticky folder must not be opened with it.
-    lock_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!lock_) {
-      lock_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-      if (!lock_) throw std::runtime_error("cannot open " + path + ": " + std::strerror(errno));
-      ::fchmod(lock_.get(), 0666);  // whatever the umask; without it other users get the error above
-    }
-  }
-
   JudgeSettings settings_;
   std::unique_ptr<ZygoteClient> zygote_;
   JudgeFacts facts_;
   std::map<std::string, std::unique_ptr<SuiteTask>> tasks_;
   gpu::DeviceProperties properties_;
   std::unique_ptr<gpu::Timer> timer_;
-  UniqueFd lock_;
+  std::optional<GpuLock> lock_;
   std::shared_mutex device_;  // building and checking share the device; timing holds it alone
-};
-
-// Held while timing: no other anneal process of the machine times on the same GPU.
-class MachineLock {
- public:
-  // Throws MachineFault when another process has held it for half an hour.
-  explicit MachineLock(int fd) : fd_(fd) {
-    constexpr auto most_wait = std::chrono::minutes(30);
-    const auto start = Clock::now();
-    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EINTR && errno != EWOULDBLOCK) throw MachineFault(std::string("flock: ") + std::strerror(errno));
-      if (Clock::now() - start > most_wait) {
-        throw MachineFault("another process has been timing on this GPU for 30 minutes: see /tmp/anneal-gpu-*.lock");
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  }
-  ~MachineLock() { ::flock(fd_, LOCK_UN); }
-  MachineLock(const MachineLock&) = delete;
-  MachineLock& operator=(const MachineLock&) = delete;
-
- private:
-  int fd_;
 };
 
 // One evaluation, from code to verdict.
@@ -254,8 +212,7 @@ class Evaluation {
         candidate_->ask({{"op", "load"}, {"path", path}, {"entry", order_.task}}, judge_.settings_.call_seconds);
     if (passed_call(loaded)) {
       const double left = std::max(1.0, judge_.settings_.call_seconds - seconds_since(start));
-      passed_call(
-          run_candidate_on(task_->inputs(set_of(task_->case_names().front(), "standard"), device_text()), left));
+      passed_call(run_candidate_on(set_of(task_->case_names().front(), "standard"), left).reply);
     }
     verdict_.call.seconds = seconds_since(start);
     if (verdict_.call.failure_class == "not_run") {
@@ -339,8 +296,7 @@ class Evaluation {
     if (!first_outputs_ || !verdict_.exe.cases.front().strict_ok) return;
     const auto shared = checking();
     const InputSet first = set_of(task_->case_names().front(), "standard");
-    const std::vector<Argument> arguments = task_->inputs(first, device_text());
-    const json reply = run_candidate_on(arguments, judge_.settings_.run_seconds);
+    const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds);
     CaseVerdict& verdict = verdict_.exe.cases.front();
     if (reply.value("class", "crashed") != "ok") {
       verdict.ok = verdict.strict_ok = false;
@@ -348,19 +304,19 @@ class Evaluation {
       verdict.message = "failed when run once more: " + reply.value("message", "");
       return;
     }
-    CaseVerdict again;
-    const std::optional<std::vector<at::Tensor>> outputs = collect(reply, arguments, first_expected_, again);
-    if (!outputs) {
-      verdict = again;
+    const Answer answer = answer_to(placed, reply, first_expected_);
+    if (answer.refused()) {
+      verdict = CaseVerdict();
       verdict.name = first.case_name;
       verdict.inputs = "standard";
+      verdict.failure_class = answer.failure_class;
+      verdict.message = answer.message;
       return;
     }
-    bool same = true;
-    for (std::size_t i = 0; i < outputs->size(); ++i) same &= same_bytes((*outputs)[i], (*first_outputs_)[i]);
+    const bool same = same_as_first(answer);
     verdict_.exe.deterministic = same;
     if (same) return;
-    again = compare_all(*outputs, first_expected_, first);
+    CaseVerdict again = compare_all(answer.outputs, first_expected_, first);
     if (!again.strict_ok) {
       again.name = first.case_name;
       again.inputs = "standard";
@@ -380,13 +336,12 @@ class Evaluation {
   CaseVerdict judge_case(const std::string& name, const std::string& kind) {
     const auto shared = checking();
     const InputSet set = set_of(name, kind);
-    const std::vector<Argument> arguments = task_->inputs(set, device_text());
-    const json reply = run_candidate_on(arguments, judge_.settings_.run_seconds);
-    return judge_reply(reply, set, arguments);
+    const auto [placed, reply] = run_candidate_on(set, judge_.settings_.run_seconds);
+    return judge_reply(reply, set, placed);
   }
 
-  // What the candidate answered to `arguments`, which are still in the arena.
-  CaseVerdict judge_reply(const json& reply, const InputSet& set, const std::vector<Argument>& arguments) {
+  // What the candidate answered to a call on `placed`, which is still in the arena.
+  CaseVerdict judge_reply(const json& reply, const InputSet& set, const PlacedArguments& placed) {
     CaseVerdict verdict;
     if (reply.value("class", "crashed") != "ok") {
       verdict.failure_class = reply.value("class", "crashed");
@@ -396,22 +351,26 @@ class Evaluation {
       note_kernels(reply);
       // The reference runs only now, after the candidate.
       std::vector<Expected> expected = task_->expect(set, device_text());
-      std::int64_t largest = largest_of(arguments);
+      std::int64_t largest = largest_of(placed.arguments);
       double output_bytes = 0;
       for (const Expected& one : expected) {
         largest = std::max(largest, one.published.numel());
         output_bytes += static_cast<double>(one.published.nbytes());
       }
       if (set.kind == "perf") perf_output_bytes_ = output_bytes;
-      if (const std::string host = host_compute(reply.at("kernels").at("host_operators"), largest);
+      if (const std::string host =
+              host_compute(reply.at("kernels").at("host_operators"), largest, rules_.host_operators);
           !host.empty() && host_compute_.empty()) {
         host_compute_ = host + " in case " + set.case_name;
       }
-      const std::optional<std::vector<at::Tensor>> outputs = collect(reply, arguments, expected, verdict);
-      if (outputs) {
-        verdict = compare_all(*outputs, expected, set);
+      Answer answer = answer_to(placed, reply, expected);
+      if (answer.refused()) {
+        verdict.failure_class = answer.failure_class;
+        verdict.message = answer.message;
+      } else {
+        verdict = compare_all(answer.outputs, expected, set);
         if (!first_outputs_ && set.kind == "standard") {
-          first_outputs_ = *outputs;
+          first_outputs_ = std::move(answer.outputs);
           first_expected_ = std::move(expected);
         }
       }
@@ -435,179 +394,34 @@ class Evaluation {
     return *worst;
   }
 
-  // Structure first, then the bytes. nullopt: `verdict` says what is wrong.
-  std::optional<std::vector<at::Tensor>> collect(const json& reply, const std::vector<Argument>& arguments,
-                                                 const std::vector<Expected>& expected, CaseVerdict& verdict) {
-    const auto refuse = [&](const char* failure_class, const std::string& message) {
-      verdict.ok = verdict.strict_ok = false;
-      verdict.failure_class = failure_class;
-      verdict.message = message;
-      return std::nullopt;
-    };
-    const json& described = reply.at("outputs");
-    const std::size_t returned = expected.size() - rules_.in_place.size();
-    if (described.size() != returned) {
-      return refuse("wrong_shape",
-                    "returned " + std::to_string(described.size()) + " outputs, expected " + std::to_string(returned));
-    }
-    json offsets = json::array();
-    std::size_t bytes = 0;
-    std::vector<TensorLayout> layouts;
-    for (std::size_t i = 0; i < returned; ++i) {
-      const json& one = described[i];
-      const at::Tensor& wanted = expected[i].published;
-      if (one.at("kind") != "tensor")
-        return refuse("wrong_dtype", "returned a " + one.value("type", "?") + ", not a torch.Tensor");
-      const auto shape = one.at("shape").get<std::vector<std::int64_t>>();
-      if (at::IntArrayRef(shape) != wanted.sizes()) {
-        std::ostringstream text;
-        text << "returned shape " << at::IntArrayRef(shape) << ", expected " << wanted.sizes();
-        return refuse("wrong_shape", text.str());
-      }
-      if (one.at("dtype") != dtype_name(wanted.scalar_type())) {
-        return refuse("wrong_dtype",
-                      "returned dtype " + one.value("dtype", "?") + ", expected " + dtype_name(wanted.scalar_type()));
-      }
-      if (one.at("device") != wanted.device().str() || !one.value("plain", false)) {
-        return refuse("wrong_dtype", "returned a tensor on " + one.value("device", "?") + ", expected a plain one on " +
-                                         wanted.device().str());
-      }
-      if (one.value("aliases_input", true)) return refuse("aliased", "the output shares memory with an input");
-      TensorLayout layout;
-      try {  // its own description may be hostile
-        layout = layout_from_json(one, std::numeric_limits<std::size_t>::max());
-      } catch (const std::invalid_argument&) {
-        return refuse("wrong_shape", "returned a tensor with impossible strides");
-      }
-      if (wanted.numel() > 0 && layout.span() < wanted.numel()) {
-        return refuse("wrong_shape", "the output's strides overlap: it holds fewer elements than its shape says");
-      }
-      layout.strides = at::empty(wanted.sizes(), at::TensorOptions().device(at::kMeta)).strides().vec();
-      layout.offset = bytes;
-      offsets.push_back(bytes);
-      bytes += align_up(layout.bytes());
-      layouts.push_back(layout);
-    }
-    if (const std::string changed = changed_input(arguments); !changed.empty()) {
-      return refuse("mutated_input", "the kernel wrote to its input " + changed);
-    }
-    Arena& arena = candidate_->outputs(std::max<std::size_t>(bytes, 1));
-    arena.poison(0, bytes);
-    candidate_->ask({{"op", "collect"}, {"offsets", offsets}}, judge_.settings_.run_seconds);
-    std::vector<at::Tensor> outputs;
-    for (const TensorLayout& layout : layouts) {
-      outputs.push_back(tensor_at(arena.data(), layout, judge_.settings_.device).clone());
-    }
-    for (const std::string& name : rules_.in_place) outputs.push_back(placed(name, arguments).clone());
-    return outputs;
-  }
+  struct Run {
+    PlacedArguments placed;
+    json reply;
+  };
 
-  // What lies in the arena where argument `name` was put.
-  at::Tensor placed(const std::string& name, const std::vector<Argument>& arguments) {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (arguments[i].name == name) {
-        return in_place_of(i);
-      }
-    }
-    throw MachineFault("task file " + task_->file() + ": in_place names " + name + ", which no case passes");
-  }
-
-  at::Tensor in_place_of(std::size_t argument) {
-    return tensor_at(candidate_->inputs(0).data(), placed_[argument], judge_.settings_.device);
-  }
-
-  std::string changed_input(const std::vector<Argument>& arguments) {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (!arguments[i].tensor) continue;
-      if (std::find(rules_.in_place.begin(), rules_.in_place.end(), arguments[i].name) != rules_.in_place.end())
-        continue;
-      const at::Tensor now = flat_span(in_place_of(i));
-      if (!same_bytes(now, flat_span(*arguments[i].tensor))) return arguments[i].name;
-    }
-    return "";
-  }
-
-  static bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-    const at::Tensor left = a.contiguous().flatten(), right = b.contiguous().flatten();
-    if (left.numel() != right.numel()) return false;
-    return left.numel() == 0 || at::equal(left.view(at::kByte), right.view(at::kByte));
-  }
-
-  json run_candidate_on(const std::vector<Argument>& arguments, double seconds, bool as_ghost = false) {
-    const json layouts = place(candidate_->inputs(room_for(arguments)), arguments);
-    json reply = candidate_->ask({{"op", "run"}, {"arguments", layouts}, {"ghost", as_ghost}}, seconds);
-    if (reply.value("class", "") == "ok" && !reply.value("outputs", json()).is_array()) {
+  // Draws the inputs, puts them into the candidate's arena and has them answered.
+  Run run_candidate_on(const InputSet& set, double seconds, bool as_ghost = false) {
+    std::vector<Argument> arguments = task_->inputs(set, device_text());
+    Arena& arena = candidate_->inputs(room_for(arguments));
+    Run run{place(arena, std::move(arguments), 0, random_() % most_shift, judge_.settings_.device), {}};
+    run.reply = candidate_->ask({{"op", "run"}, {"arguments", run.placed.described}, {"ghost", as_ghost}}, seconds);
+    if (run.reply.value("class", "") == "ok" && !run.reply.value("outputs", json()).is_array()) {
       throw CandidateLost{"crashed", "the process sent something else than its result"};
     }
-    return reply;
+    return run;
   }
 
-  static constexpr std::size_t most_shift = 16 * arena_alignment;
-
-  static std::size_t room_for(const std::vector<Argument>& arguments) {
-    std::size_t bytes = most_shift;
-    for (const Argument& one : arguments) {
-      if (one.tensor) bytes += align_up(layout_of(*one.tensor).bytes()) + arena_alignment;
-    }
-    return bytes;
+  Answer answer_to(const PlacedArguments& placed, const json& reply, const std::vector<Expected>& expected) {
+    return collect(*candidate_, reply, placed, expected, *task_, judge_.settings_.device, judge_.settings_.run_seconds);
   }
 
-  // Copies the inputs into the arena from `base` on, behind a random shift so that no address repeats.
-  json place(Arena& arena, const std::vector<Argument>& arguments, std::size_t base = 0) {
-    std::size_t bytes = base + arena_alignment * (random_() % 16);
-    json described = json::array();
-    placed_.assign(arguments.size(), {});
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (!arguments[i].tensor) {
-        described.push_back({{"kind", "value"}, {"value", arguments[i].value}});
-        continue;
-      }
-      placed_[i] = layout_of(*arguments[i].tensor);
-      placed_[i].offset = bytes;
-      bytes += align_up(placed_[i].bytes()) + arena_alignment;
-      described.push_back(layout_to_json(placed_[i]));
-    }
-    arena.poison(base, bytes - base);
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (!arguments[i].tensor || arguments[i].tensor->numel() == 0) continue;
-      flat_span(tensor_at(arena.data(), placed_[i], judge_.settings_.device)).copy_(flat_span(*arguments[i].tensor));
-    }
-    if (judge_.settings_.device >= 0) gpu::synchronise();
-    return described;
-  }
-
-  // The same arguments as they lie in `arena`, where they were placed last. Baseline and candidate read the same
-  // memory: pages of another allocation alone made up to 1.3 % (docs/measurements.md).
-  std::vector<Argument> in_arena(Arena& arena, std::vector<Argument> arguments) const {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (arguments[i].tensor) arguments[i].tensor = tensor_at(arena.data(), placed_[i], judge_.settings_.device);
-    }
-    return arguments;
+  bool same_as_first(const Answer& answer) const {
+    return std::equal(answer.outputs.begin(), answer.outputs.end(), first_outputs_->begin(), first_outputs_->end(),
+                      same_bytes);
   }
 
   std::string device_text() const {
     return judge_.settings_.device < 0 ? "cpu" : "cuda:" + std::to_string(judge_.settings_.device);
-  }
-
-  static std::int64_t largest_of(const std::vector<Argument>& arguments) {
-    std::int64_t largest = 0;
-    for (const Argument& one : arguments) {
-      if (one.tensor) largest = std::max(largest, one.tensor->numel());
-    }
-    return largest;
-  }
-
-  // The first operator of torch that worked on a quarter or more of `largest` elements in one call of the entry, or
-  // nothing. Sizes below 64 tell nothing.
-  std::string host_compute(const json& operators, std::int64_t largest) const {
-    constexpr std::int64_t least = 64;
-    if (largest < least) return "";
-    for (const auto& [name, elements] : operators.items()) {
-      const auto& allowed = rules_.host_operators;
-      if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
-      if (elements.get<std::int64_t>() >= largest / 4) return name;
-    }
-    return "";
   }
 
   void note_kernels(const json& reply) {
@@ -657,16 +471,10 @@ class Evaluation {
     if (!first_outputs_) return false;
     const auto shared = checking();
     const InputSet first = set_of(task_->case_names().front(), "standard");
-    const std::vector<Argument> arguments = task_->inputs(first, device_text());
-    const json reply = run_candidate_on(arguments, judge_.settings_.run_seconds, true);
+    const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds, true);
     if (reply.value("class", "") != "ok") return false;
-    CaseVerdict unused;
-    const std::optional<std::vector<at::Tensor>> outputs = collect(reply, arguments, first_expected_, unused);
-    if (!outputs) return false;
-    for (std::size_t i = 0; i < outputs->size(); ++i) {
-      if (!same_bytes((*outputs)[i], (*first_outputs_)[i])) return false;
-    }
-    return true;
+    const Answer answer = answer_to(placed, reply, first_expected_);
+    return !answer.refused() && same_as_first(answer);
   }
 
   void perf() {
@@ -680,14 +488,14 @@ class Evaluation {
       return;
     }
     if (judge_.settings_.device < 0) {
-      perf.status = "not_measured";
-      perf.reason = "the cpu device does not time Triton kernels";
+      stop_perf("not_measured", "the cpu device does not time Triton kernels");
       return;
     }
     const auto start = Clock::now();
     PairingSettings settings;
     settings.max_seconds = judge_.settings_.perf_seconds_a_case;
-    TimingNotes notes;
+    int samples = 0, syncs = 0, side_streams = 0;
+    std::string other_work;
     std::vector<PairedCase> measured;
     std::optional<double> bytes = 0, flops = 0;
     double candidate_seconds = 0;
@@ -699,66 +507,97 @@ class Evaluation {
         fail_at_scale(std::move(at_scale));
         return;
       }
-      std::optional<PairedCase> paired;
+      const Cost cost = task_->cost(set_of(name, "perf"));
+      TimedCase timed;
       try {
-        paired = time_case(name, settings, notes);
+        timed = time(name, cost, settings);
       } catch (const TimingStopped& stopped) {
-        verdict_.perf = PerfVerdict();
-        perf.status = stopped.status;
-        perf.reason = "case " + name + ": " + stopped.reason;
+        stop_perf(stopped.status, "case " + name + ": " + stopped.reason);
         if (stopped.too_slow) verdict_.flags.push_back("too_slow");
         return;
       }
-      if (notes.wrong) {
-        fail_at_scale(std::move(*notes.wrong));
+      if (timed.wrong) {
+        fail_at_scale(std::move(*timed.wrong));
         return;
       }
-      const Cost cost = task_->cost(set_of(name, "perf"));
-      perf.cases.push_back({name, paired->baseline_ns, paired->candidate_ns, paired->speedup, paired->ci,
-                            static_cast<int>(paired->quads.size()), 0, cost.bytes, cost.flops});
+      if (other_work.empty()) other_work = timed.other_work;
+      samples += timed.samples;
+      syncs += timed.syncs;
+      side_streams += timed.side_streams;
+      const PairedCase& paired = timed.paired;
+      perf.cases.push_back({name, paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
+                            static_cast<int>(paired.quads.size()), 0, cost.bytes, cost.flops});
       bytes = bytes && cost.bytes ? std::optional(*bytes + *cost.bytes) : std::nullopt;
       flops = flops && cost.flops ? std::optional(*flops + *cost.flops) : std::nullopt;
-      candidate_seconds += paired->candidate_ns * 1e-9;
-      measured.push_back(std::move(*paired));
+      candidate_seconds += paired.candidate_ns * 1e-9;
+      measured.push_back(std::move(timed.paired));
     }
     case_in_progress_.clear();
-    if (rules_.needs_triton && !notes.other_work.empty()) {
-      refuse_policy("not_a_kernel", "in timed calls: " + notes.other_work, "torch_compute");
+    if (rules_.needs_triton && !other_work.empty()) {
+      refuse_policy("not_a_kernel", "in timed calls: " + other_work, "torch_compute");
       if (!order_.policy_off) {
-        perf = PerfVerdict();
-        perf.reason = "the policy refuses the kernel";
+        stop_perf("skipped", "the policy refuses the kernel");
         return;
       }
     }
     candidate_.reset();
-    for (std::size_t i = 0; i < measured.size(); ++i) {
-      const PairedCase& one = measured[i];
-      const std::string name = perf.cases[i].name;
-      const double alone = baseline_alone(name);
-      // A short call's time is a matter of the process that it is made in (settings.short_kernel_spread).
-      const double most = alone < settings.short_kernel_ns ? 1.10 : 1.05;
-      if (one.baseline_ns > most * alone) {
-        std::ostringstream text;
-        text << std::setprecision(3) << "case " << name << ": the baseline took " << one.baseline_ns * 1e-3
-             << " us beside the candidate and " << alone * 1e-3 << " us without it";
-        perf = PerfVerdict();
-        perf.status = "rejected";
-        perf.reason = text.str();
-        return;
-      }
+    for (const PerfCase& one : perf.cases) {
+      const std::string slowed = slowed_baseline(one, settings);
+      if (slowed.empty()) continue;
+      stop_perf("rejected", slowed);
+      return;
     }
     if (measured.empty()) {
-      perf.status = "not_measured";
-      perf.reason = "the task has no perf case";
+      stop_perf("not_measured", "the task has no perf case");
       return;
     }
     perf.status = "measured";
     summarise(measured, settings, perf);
     if (bytes) perf.gbps = *bytes / candidate_seconds * 1e-9;
     if (flops) perf.tflops = *flops / candidate_seconds * 1e-12;
-    if (2 * notes.syncs > notes.samples) verdict_.flags.push_back("needs_sync");
-    if (2 * notes.side_streams > notes.samples) verdict_.flags.push_back("side_streams");
+    if (2 * syncs > samples) verdict_.flags.push_back("needs_sync");
+    if (2 * side_streams > samples) verdict_.flags.push_back("side_streams");
     perf.seconds = seconds_since(start);
+  }
+
+  TimedCase time(const std::string& name, const Cost& cost, const PairingSettings& settings) {
+    const std::unique_lock alone(judge_.device_);
+    const GpuLock::Held machine = judge_.lock_->hold();
+    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, set_of(name, "perf"),
+                      fastest_ns(cost.bytes, perf_output_bytes_, judge_.properties_), judge_.settings_.run_seconds,
+                      settings, random_,
+                      [this](const json& reply, const InputSet& set, const PlacedArguments& placed) {
+                        return judge_reply(reply, set, placed);
+                      },
+                      [this](const CaseVerdict& one) { return passes(one); }});
+  }
+
+  // How much slower the baseline ran beside the candidate, now that it is gone; empty when it did not. Where its inputs
+  // lie moves a baseline of several kernels by 5 % (docs/measurements.md), so that the slowest of three draws counts.
+  std::string slowed_baseline(const PerfCase& one, const PairingSettings& settings) {
+    double alone_ns = 0;
+    for (int draw = 0; draw < 3; ++draw) {
+      InputSet set = set_of(one.name, "perf");
+      set.draw += "-alone-" + std::to_string(draw);
+      {
+        const std::unique_lock alone(judge_.device_);
+        const GpuLock::Held machine = judge_.lock_->hold();
+        alone_ns = std::max(alone_ns, time_baseline_alone(*task_, set, *judge_.timer_, judge_.settings_.device));
+      }
+      // A short call's time is a matter of the process that it is made in (settings.short_kernel_spread).
+      const double most = alone_ns < settings.short_kernel_ns ? 1.10 : 1.05;
+      if (one.baseline_ns <= most * alone_ns) return "";
+    }
+    std::ostringstream text;
+    text << std::setprecision(3) << "case " << one.name << ": the baseline took " << one.baseline_ns * 1e-3
+         << " us beside the candidate and " << alone_ns * 1e-3 << " us without it";
+    return text.str();
+  }
+
+  void stop_perf(const std::string& status, const std::string& reason) {
+    verdict_.perf = PerfVerdict();
+    verdict_.perf.status = status;
+    verdict_.perf.reason = reason;
   }
 
   void fail_at_scale(CaseVerdict at_scale) {
@@ -768,177 +607,11 @@ class Evaluation {
     exe.failure_class = "wrong_at_scale";
     exe.message = "case " + at_scale.name + " (perf): " + at_scale.failure_class + ": " + at_scale.message;
     exe.cases.push_back(std::move(at_scale));
-    verdict_.perf = PerfVerdict();
-    verdict_.perf.reason = "the kernel is not correct";
+    stop_perf("skipped", "the kernel is not correct");
   }
 
   // The rule that decides here: kernels that only the published one passes are timed to compare with published figures.
   bool passes(const CaseVerdict& one) const { return verdict_.exe.strict_ok ? one.strict_ok : one.ok; }
-
-  struct TimingNotes {
-    int samples = 0, syncs = 0, side_streams = 0;
-    std::optional<CaseVerdict> wrong;  // the answer to a timed call was wrong
-    std::string other_work;            // what did the work in a timed call, if not the candidate's kernels
-  };
-
-  // Why there is no time for a kernel that is correct.
-  struct TimingStopped {
-    std::string status, reason;
-    bool too_slow = false;
-  };
-
-  // Every timed call of the candidate gets inputs that it has never seen: they lie in the arena as noise until its warm
-  // calls are over. A random tenth of the timed answers and that of one more call are judged, so that a kernel which
-  // remembers what it computed is refused.
-  PairedCase time_case(const std::string& name, const PairingSettings& settings, TimingNotes& notes) {
-    const std::unique_lock alone(judge_.device_);
-    const MachineLock machine(judge_.lock_.get());
-    // The first calls of both sides compile, autotune and fill caches; a slow kernel does fewer.
-    constexpr int first_warm = 20, warm = 2;
-    constexpr double most_warm_seconds = 1;
-    constexpr unsigned judged_share = 10;
-    const double floor_ns = fastest_ns(name);
-    // Two sets of inputs in two places of the arena. Both sides warm up on the older and are timed on the newer one, in
-    // the same memory: anything that only one of them does shows as up to 10 % (docs/measurements.md).
-    struct Placed {
-      InputSet set;
-      std::vector<Argument> arguments;
-      json layouts;
-      std::optional<Baseline> baseline;
-      std::size_t room = 0;  // bytes from the place's beginning
-    };
-    std::array<Placed, 2> places;
-    int draws = 0, newer = 0;
-    const auto renew = [&] {
-      newer = 1 - newer;
-      Placed& placed = places[newer];
-      placed.set = {name, "perf", draw_ + "-" + std::to_string(draws++)};
-      placed.arguments = task_->inputs(placed.set, device_text());
-      placed.room = room_for(placed.arguments);
-      candidate_->inputs(2 * placed.room);
-      placed.layouts = place(candidate_->inputs(0), placed.arguments, newer * placed.room);
-      placed.baseline = task_->baseline(in_arena(candidate_->inputs(0), placed.arguments));
-    };
-    const auto scramble = [&](std::uint64_t key) {
-      gpu::scramble(candidate_->inputs(0).data() + newer * places[newer].room, places[newer].room, key);
-    };
-    const auto time_baseline = [&] {
-      if (!rules_.in_place.empty()) renew();
-      places[1 - newer].baseline->warm(*judge_.timer_, warm, most_warm_seconds);
-      scramble(1);
-      scramble(1);  // as the candidate's side does, and back
-      return places[newer].baseline->measure(*judge_.timer_).event_ns;
-    };
-    const auto judge_timed = [&] {
-      CaseVerdict timed = judge_reply(candidate_->ask({{"op", "outputs"}}, judge_.settings_.run_seconds),
-                                      places[newer].set, places[newer].arguments);
-      if (passes(timed)) return;
-      timed.message = "the answer of a timed call: " + timed.message;
-      notes.wrong = std::move(timed);
-    };
-    const auto time_candidate = [&](bool sure_to_be_judged) {
-      renew();
-      const std::uint64_t key = random_();
-      scramble(key);
-      candidate_->ask({{"op", "time"},
-                       {"older", places[1 - newer].layouts},
-                       {"arguments", places[newer].layouts},
-                       {"calls", warm},
-                       {"seconds", most_warm_seconds}},
-                      judge_.settings_.run_seconds);
-      const auto before = Clock::now();
-      const json reply =
-          candidate_->ask({{"offset", newer * places[newer].room}, {"bytes", places[newer].room}, {"key", key}},
-                          judge_.settings_.run_seconds);
-      const double wall = seconds_since(before) * 1e9;
-      ++notes.samples;
-      notes.syncs += reply.value("needs_sync", false) ? 1 : 0;
-      notes.side_streams += reply.value("side_streams", false) ? 1 : 0;
-      if (reply.value("launches", 0) == 0) notes.other_work = "no Triton kernel is launched";
-      const std::string host = host_compute(reply.at("host_operators"), largest_of(places[newer].arguments));
-      if (!host.empty()) notes.other_work = "torch computes on whole tensors: " + host;
-      const double claimed = reply.at("event_ns").get<double>();
-      // The candidate's clock is a claim: the judge's own bounds it from above, the memory's peak from below.
-      if (!(claimed > 0) || claimed > wall) throw CandidateLost{"crashed", "the process reported an impossible time"};
-      if (claimed < floor_ns) throw TimingStopped{"rejected", below_floor(claimed, floor_ns)};
-      if (!notes.wrong && (sure_to_be_judged || random_() % judged_share == 0)) judge_timed();
-      return claimed;
-    };
-    try {
-      renew();
-      renew();
-      places[newer].baseline->warm(*judge_.timer_, first_warm, most_warm_seconds);
-      candidate_->ask({{"op", "warm"},
-                       {"arguments", places[1 - newer].layouts},
-                       {"calls", first_warm},
-                       {"seconds", most_warm_seconds}},
-                      judge_.settings_.run_seconds);
-      const auto start = Clock::now();
-      const auto elapsed = [&] { return notes.wrong ? settings.max_seconds + 1 : seconds_since(start); };
-      PairedCase paired = measure_pairs(
-          [&](int) {
-            Quad quad;
-            const bool baseline_first = (random_() & 1) != 0;
-            if (baseline_first) quad.baseline_ns[0] = time_baseline();
-            quad.candidate_ns[0] = time_candidate(false);
-            if (!baseline_first) {
-              quad.baseline_ns[0] = time_baseline();
-              quad.baseline_ns[1] = time_baseline();
-            }
-            quad.candidate_ns[1] = time_candidate(false);
-            if (baseline_first) quad.baseline_ns[1] = time_baseline();
-            return quad;
-          },
-          elapsed, settings);
-      if (!notes.wrong) time_candidate(true);
-      if (!notes.wrong && static_cast<int>(paired.quads.size()) < settings.few_quads) {
-        throw TimingStopped{"not_measured",
-                            "too slow to be timed: " + std::to_string(paired.quads.size()) + " pairs in " +
-                                std::to_string(static_cast<int>(elapsed())) + " s",
-                            true};
-      }
-      return paired;
-    } catch (const CandidateLost& lost) {
-      // A correct kernel that is too slow to be timed stays correct; one that fails at this size does not.
-      if (lost.failure_class == "timeout") throw TimingStopped{"not_measured", lost.message, true};
-      throw;
-    }
-  }
-
-  // Median of 16 samples of the baseline when no candidate lives. Nothing else may disturb it either.
-  double baseline_alone(const std::string& name) {
-    const std::unique_lock alone(judge_.device_);
-    const MachineLock machine(judge_.lock_.get());
-    const std::vector<Argument> arguments = task_->inputs({name, "perf", draw_ + "-alone"}, device_text());
-    const std::unique_ptr<Arena> arena = Arena::create(judge_.settings_.device, room_for(arguments));
-    place(*arena, arguments);
-    const Baseline baseline = task_->baseline(in_arena(*arena, arguments));
-    baseline.warm(*judge_.timer_, 10, 0.5);
-    std::array<double, 16> samples{};
-    for (double& one : samples) {
-      baseline.warm(*judge_.timer_, 2, 0.5);
-      one = baseline.measure(*judge_.timer_).event_ns;
-    }
-    std::sort(samples.begin(), samples.end());
-    return samples[samples.size() / 2];
-  }
-
-  // Reading what the semantics require and writing what the L2 cannot hold, at the memory's peak and 10 % (METRICS:
-  // faster than 0.9 of the datasheet floor is rejected). Inputs are cold.
-  double fastest_ns(const std::string& name) {
-    const std::optional<double> bytes = task_->cost(set_of(name, "perf")).bytes;
-    const double peak = judge_.properties_.peak_bytes_a_second;
-    if (!bytes || peak <= 0) return 0;
-    const double in_l2 = std::min(static_cast<double>(judge_.properties_.l2_bytes), perf_output_bytes_);
-    return 0.9 * std::max(0.0, *bytes - in_l2) / peak * 1e9;
-  }
-
-  static std::string below_floor(double claimed, double floor_ns) {
-    std::ostringstream text;
-    text << std::setprecision(3) << claimed * 1e-3 << " us is less than the " << floor_ns * 1e-3
-         << " us that the memory needs for the task's bytes";
-    return text.str();
-  }
 
   // The candidate is gone: the stage that was running failed.
   void lose(const CandidateLost& lost) {
@@ -980,7 +653,6 @@ class Evaluation {
   Clock::time_point exe_start_;
   std::unique_ptr<ScratchFolder> scratch_;  // outlives the candidate
   std::unique_ptr<CandidateHandle> candidate_;
-  std::vector<TensorLayout> placed_;
   std::optional<std::vector<at::Tensor>> first_outputs_;
   std::vector<Expected> first_expected_;
   std::optional<int> least_launches_;

@@ -1,10 +1,10 @@
 """Kernels whose first line declares what must become of them.
 
-    declared.py write DEVICE OUT.jsonl FOLDER...     submissions for `anneal eval`, those of DEVICE (cpu or cuda)
+    declared.py write DEVICE OUT.jsonl PATH...     submissions for `anneal eval`, those of DEVICE (cpu or cuda); PATH: a file or a folder
     declared.py check OUT.jsonl RESULTS.jsonl        a table; exit 1 unless every verdict is the declared one
 
-First line: `# task: mul; expect: CLASS[; devices: cpu|cuda][; speedup: below X][; open: yes]`. CLASS is of the first stage that
-failed, or ok. open: no defence is known yet; it counts apart, and as wrong once it gets its class after all.
+First line: `# task: mul; expect: CLASS[; cuda: CLASS][; devices: cpu|cuda][; speedup: below X][; open: yes]`. CLASS is of the first
+stage that failed, or ok; cuda: where another is right on a GPU. open: no defence is known yet; it counts apart, and as wrong once it gets its class after all.
 """
 
 import json
@@ -13,9 +13,9 @@ import re
 import sys
 
 
-def write(device, out, folders):
+def write(device, out, paths):
     with open(out, "w", encoding="utf-8") as lines:
-        for file in sorted(file for folder in folders for file in pathlib.Path(folder).rglob("*.py")):
+        for file in sorted(file for path in map(pathlib.Path, paths) for file in ([path] if path.is_file() else path.rglob("*.py"))):
             code = file.read_text(encoding="utf-8")
             first = code.split("\n", 1)[0]
             task = re.search(r"task: (\w+)", first)
@@ -38,6 +38,8 @@ def check(submitted, results):
     for submission, one in zip(submissions, verdicts, strict=True):
         first = submission["code"].split("\n", 1)[0]
         expected = re.search(r"expect: (\w+)", first)[1]
+        if one["device"] != "cpu" and (on_gpu := re.search(r"; cuda: (\w+)", first)):
+            expected = on_gpu[1]
         limit = re.search(r"speedup: below ([\d.]+)", first)
         got, speedup = decisive_class(one), one["perf"].get("speedup")
         measured = one["perf"]["status"] == "measured"
