@@ -48,7 +48,7 @@ class Task:
         return list(self.perf_cases)
 
     def has_outliers(self, case_name):
-        return any(isinstance(v, Spec) and v._outliers and v.numel > 0 for v in self.cases[case_name].inputs.values())
+        return any(isinstance(v, Spec) and v.has_outliers for v in self.cases[case_name].inputs.values())
 
     def argument_names(self, case_name, kind):
         return list((self.perf_cases if kind == "perf" else self.cases)[case_name].inputs)
