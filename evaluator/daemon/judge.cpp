@@ -27,6 +27,7 @@
 #include "evaluator/daemon/compare.h"
 #include "evaluator/daemon/feedback.h"
 #include "evaluator/daemon/gpu.h"
+#include "evaluator/daemon/lint.h"
 #include "evaluator/daemon/pairing.h"
 #include "evaluator/daemon/suite_task.h"
 #include "evaluator/daemon/tensors.h"
@@ -99,6 +100,7 @@ class JudgeImpl : public Judge {
   }
 
   Verdict evaluate(const EvaluationOrder& order) override;
+  LintReport lint(const std::string& task) override;
   const JudgeFacts& facts() const override { return facts_; }
 
  private:
@@ -999,6 +1001,13 @@ Verdict JudgeImpl::evaluate(const EvaluationOrder& order) {
   } catch (const std::exception& error) {
     throw MachineFault(error.what());
   }
+}
+
+LintReport JudgeImpl::lint(const std::string& task) {
+  const auto found = tasks_.find(task);
+  if (found == tasks_.end()) throw MachineFault("the suite has no task " + task);
+  const std::shared_lock shared(device_);
+  return lint_task(*found->second, task, settings_.device_text);
 }
 
 }  // namespace
