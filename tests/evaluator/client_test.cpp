@@ -137,7 +137,7 @@ TEST_F(EvaluatorClient, AMalformedLintReportIsAnErrorAndAVerdictInItsPlaceLosesT
   run_on_loop(lint_one(options(), "as_a_verdict", &report, &restarts));
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, HasSubstr("it sent a verdict where a lint_report was asked for"));
-  EXPECT_EQ(restarts, 1);
+  EXPECT_EQ(restarts, 2);
 }
 
 TEST_F(EvaluatorClient, JudgesManyWithoutLosingAny) {

@@ -24,7 +24,7 @@ struct Planted {
   std::string cases =
       "    yield make.case('a', input=make.normal(200))\n    yield make.case('b', input=make.normal(3, 67))\n";
   std::string facts = "comparison: tolerance\nreduction_length: 1";
-  std::string more;  // at the end of the file
+  std::string more = "";  // at the end of the file
   std::string cost = "return {'bytes': 8, 'flops': None, 'reduction': 1}";
 };
 
@@ -63,7 +63,7 @@ TEST_F(TasksLint, FindsNothingInTheShippedTasksNorInTheirExtraForms) {
   EXPECT_THAT(outcome.err, HasSubstr("linting 18 tasks on cpu"));
 }
 
-TEST_F(TasksLint, NamesEveryPlantedFaultAndNothingElse) {
+TEST_F(TasksLint, NamesEveryPlantedFault) {
   struct Case {
     Planted task;
     std::string check, message;  // "": no finding
@@ -136,8 +136,8 @@ TEST_F(TasksLint, NamesEveryPlantedFaultAndNothingElse) {
   std::map<std::string, json> reports;
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) {
-    json report = json::parse(line);
-    reports[report.at("task")] = std::move(report);
+    const json report = json::parse(line);
+    reports[report.at("task")] = report;
   }
   ASSERT_EQ(reports.size(), cases.size()) << outcome.out;
   for (const Case& one : cases) {
