@@ -40,8 +40,8 @@ class Client final : public Judge {
   // torch), and the message says what; timeout: no hello in time.
   static boost::asio::awaitable<Result<std::unique_ptr<Client>>> start(DaemonOptions options);
 
-  // Only after every evaluate() and lint() has returned. Asks the daemon to end; the loop runs on until it has, which is killed
-  // after a few seconds. If the loop does not run any more, it is killed with the loop's io_context.
+  // Only after every evaluate() and lint() has returned. Asks the daemon to end; the loop runs on until it has, which
+  // is killed after a few seconds. If the loop does not run any more, it is killed with the loop's io_context.
   ~Client() override;
 
   boost::asio::awaitable<Result<Verdict>> evaluate(EvaluationRequest request) override;
