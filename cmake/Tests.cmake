@@ -39,8 +39,11 @@ endif()
 if(TARGET anneal-evald)
   add_dependencies(evaluator_test anneal-evald)
   anneal_tests(evald anneal_evald_parts)
-  add_test(NAME evaluator.screen COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/screen_test.py)
-  set_tests_properties(evaluator.screen PROPERTIES TIMEOUT 600)
+  add_dependencies(tools_test anneal-evald)
+  foreach(name screen make)
+    add_test(NAME evaluator.${name} COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/${name}_test.py)
+    set_tests_properties(evaluator.${name} PROPERTIES TIMEOUT 600)
+  endforeach()
 endif()
 
 # Every header compiles alone.

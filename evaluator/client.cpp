@@ -53,14 +53,15 @@ struct ConnectionLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A request whose answer has not come yet. Lies in the frame of evaluate().
+// A request whose answer has not come yet. Lies in the frame of ask().
 struct Waiting {
   explicit Waiting(asio::any_io_executor executor) : wake(std::move(executor)) {}
   std::string frame;
+  std::string answer;  // the type of message that answers it
   int sent = 0;
   // Of the daemon that has it; none while no daemon does.
   steady_timer::time_point deadline = steady_timer::time_point::max();
-  std::optional<Result<Verdict>> result;
+  std::optional<Result<json>> result;
   steady_timer wake;
 };
 
@@ -162,6 +163,7 @@ struct Client::State {
   static asio::awaitable<void> converse(std::shared_ptr<State> state);
   static asio::awaitable<void> read_answers(std::shared_ptr<State> state);
   static asio::awaitable<void> write_requests(std::shared_ptr<State> state);
+  static asio::awaitable<Result<json>> ask(std::shared_ptr<State> state, json message, std::string answer);
   static asio::awaitable<std::string> end_daemon(std::shared_ptr<State> state, std::chrono::milliseconds grace);
 
   Result<void> spawn();
@@ -179,7 +181,7 @@ struct Client::State {
     enqueue(request->frame);
   }
 
-  static void settle(Waiting* request, Result<Verdict> result) {
+  static void settle(Waiting* request, Result<json> result) {
     request->result = std::move(result);
     request->wake.cancel();
   }
@@ -323,23 +325,24 @@ asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<Stat
 void Client::State::take(const json& message) {
   const std::string type = text_at(message, "type");
   const auto id = message.find("id");
-  if ((type != "verdict" && type != "fault") || id == message.end() || !id->is_number_unsigned()) {
+  if ((type != "verdict" && type != "lint_report" && type != "fault") || id == message.end() ||
+      !id->is_number_unsigned()) {
     throw ConnectionLost("it sent an unknown message (\"" + type + "\")");
   }
   const auto found = waiting.find(id->get<std::uint64_t>());
   if (found == waiting.end()) return;  // cancelled meanwhile
   Waiting* request = found->second;
+  if (type != "fault" && type != request->answer) {
+    throw ConnectionLost("it sent a " + type + " where a " + request->answer + " was asked for");
+  }
   waiting.erase(found);
   if (type == "fault") {
-    settle(request, fail(ErrorKind::internal, "The judge could not judge it: " + text_at(message, "message")));
+    const std::string what = request->answer == "verdict" ? "The judge could not judge it: " : "The judge failed: ";
+    settle(request, fail(ErrorKind::internal, what + text_at(message, "message")));
     return;
   }
-  try {
-    settle(request, verdict_from_json(message.at("verdict")));
-    losses_in_a_row = 0;
-  } catch (const json::exception& error) {
-    settle(request, fail(ErrorKind::internal, std::string("anneal-evald sent a malformed verdict: ") + error.what()));
-  }
+  losses_in_a_row = 0;
+  settle(request, message);
 }
 
 asio::awaitable<void> Client::State::read_answers(std::shared_ptr<State> state) {
@@ -463,23 +466,48 @@ const DeviceFacts& Client::facts() const { return state_->facts; }
 int Client::restarts() const { return state_->restarts; }
 
 asio::awaitable<Result<Verdict>> Client::evaluate(EvaluationRequest request) {
-  const std::shared_ptr<State> state = state_;
+  json message = json::object();
+  message["type"] = "evaluate";
+  message["task"] = std::move(request.task);
+  message["code"] = std::move(request.code);
+  message["stages"] = std::move(request.stages);
+  message["policy_off"] = request.policy_off;
+  Result<json> answer = co_await State::ask(state_, std::move(message), "verdict");
+  if (!answer) co_return tl::unexpected<Error>(answer.error());
+  try {
+    co_return verdict_from_json(answer->at("verdict"));
+  } catch (const json::exception& error) {
+    co_return fail(ErrorKind::internal, std::string("anneal-evald sent a malformed verdict: ") + error.what());
+  }
+}
+
+asio::awaitable<Result<LintReport>> Client::lint(std::string task) {
+  json message = json::object();
+  message["type"] = "lint";
+  message["task"] = std::move(task);
+  Result<json> answer = co_await State::ask(state_, std::move(message), "lint_report");
+  if (!answer) co_return tl::unexpected<Error>(answer.error());
+  try {
+    co_return lint_report_from_json(answer->at("report"));
+  } catch (const json::exception& error) {
+    co_return fail(ErrorKind::internal, std::string("anneal-evald sent a malformed lint report: ") + error.what());
+  }
+}
+
+// Sends `message`, to which it adds an id, when a turn is free, and waits for its answer.
+asio::awaitable<Result<json>> Client::State::ask(std::shared_ptr<State> state, json message, std::string answer) {
   const Semaphore::Permit turn = co_await state->turns->acquire();
   if (state->broken) co_return tl::unexpected<Error>(*state->broken);
 
   const std::uint64_t id = state->next_id++;
-  json message = json::object();
-  message["type"] = "evaluate";
   message["id"] = id;
-  message["task"] = request.task;
-  message["code"] = request.code;
-  message["stages"] = request.stages;
-  message["policy_off"] = request.policy_off;
+  const std::string task = text_at(message, "task");
   Waiting waiting(state->executor);
+  waiting.answer = std::move(answer);
   try {
     waiting.frame = encode_frame(message);
   } catch (const std::length_error&) {
-    co_return fail(ErrorKind::internal, "A kernel for " + request.task + " is too long to be sent to the judge.");
+    co_return fail(ErrorKind::internal, "A kernel for " + task + " is too long to be sent to the judge.");
   }
 
   struct Leave {
@@ -502,7 +530,7 @@ asio::awaitable<Result<Verdict>> Client::evaluate(EvaluationRequest request) {
     co_await waiting.wake.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     if (!woken && !waiting.result && state->connected && waiting.deadline <= steady_timer::clock_type::now()) {
       waiting.deadline = steady_timer::time_point::max();
-      spdlog::warn("anneal-evald has not answered for {} in {} s; it is killed", request.task,
+      spdlog::warn("anneal-evald has not answered for {} in {} s; it is killed", task,
                    state->options.evaluation_timeout.count() / 1000);
       state->child->signal(SIGKILL);
     }

@@ -10,6 +10,7 @@
 
 #include "async/result.h"
 #include "evaluator/judge.h"
+#include "evaluator/lint_report.h"
 
 namespace anneal::evaluator {
 
@@ -39,12 +40,15 @@ class Client final : public Judge {
   // torch), and the message says what; timeout: no hello in time.
   static boost::asio::awaitable<Result<std::unique_ptr<Client>>> start(DaemonOptions options);
 
-  // Only after every evaluate() has returned. Asks the daemon to end; the loop runs on until it has, which is killed
-  // after a few seconds. If the loop does not run any more, it is killed with the loop's io_context.
+  // Only after every evaluate() and lint() has returned. Asks the daemon to end; the loop runs on until it has, which
+  // is killed after a few seconds. If the loop does not run any more, it is killed with the loop's io_context.
   ~Client() override;
 
   boost::asio::awaitable<Result<Verdict>> evaluate(EvaluationRequest request) override;
   const DeviceFacts& facts() const override;
+
+  // Has the daemon lint a task of its suite. Takes turns with evaluations; an Error is the machine's, as of evaluate().
+  boost::asio::awaitable<Result<LintReport>> lint(std::string task);
 
   // Daemons that were lost and replaced so far.
   int restarts() const;

@@ -9,7 +9,7 @@
 
 namespace anneal::evaluator {
 
-inline constexpr int protocol_version = 1;
+inline constexpr int protocol_version = 2;
 inline constexpr std::size_t frame_header_bytes = 4;
 // A verdict of 64 cases with feedback is below 200 kB; a longer frame is a broken or hostile peer.
 inline constexpr std::size_t max_frame_bytes = 16u << 20;

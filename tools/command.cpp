@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -123,6 +124,23 @@ Result<agents::Suite> load_suite(const std::string& name) {
   const auto data = data_dir();
   if (!data) return tl::unexpected(data.error());
   return agents::read_suite(*data / "tasks");
+}
+
+Result<std::vector<agents::Task>> choose_tasks(const agents::Suite& suite, const std::vector<std::string>& names,
+                                               bool extra) {
+  std::vector<std::string> ids;
+  for (const agents::Task& task : suite.tasks) ids.push_back(task.id);
+  for (const std::string& id : names) {
+    if (suite.find(id) == nullptr) {
+      return fail(ErrorKind::bad_input, "Unknown task " + agents::in_quotes(id) + agents::suggestion(id, ids));
+    }
+  }
+  std::vector<agents::Task> chosen;
+  for (const agents::Task& task : suite.tasks) {
+    const bool named = std::find(names.begin(), names.end(), task.id) != names.end();
+    if (names.empty() ? (!task.extra || extra) : named) chosen.push_back(task);
+  }
+  return chosen;
 }
 
 int gpu_count() {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "agents/suite.h"
 #include "async/result.h"
@@ -39,6 +40,11 @@ Result<std::filesystem::path> evald_path();
 // The suite of that name, read from data_dir().
 Result<agents::Suite> load_suite(const std::string& name);
 
+// The tasks named, in the suite's order; with no names all of them, forms beyond the published ones only with `extra`.
+// ErrorKind::bad_input for an unknown name.
+Result<std::vector<agents::Task>> choose_tasks(const agents::Suite& suite, const std::vector<std::string>& names,
+                                               bool extra);
+
 // "cuda" as the one GPU of this machine; cpu and cuda:N as they are. An error when the device is not there.
 Result<std::string> resolve_device(const std::string& device);
 int gpu_count();
@@ -62,6 +68,7 @@ void add_show(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_tasks(CLI::App& app, int& exit_code);
+void add_lint(CLI::App& tasks_command, int& exit_code);  // of `tasks`
 void add_doctor(CLI::App& app, int& exit_code);
 
 }  // namespace anneal::tools

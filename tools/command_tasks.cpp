@@ -1,12 +1,8 @@
 // anneal tasks list|show: the suite as models are told it.
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "agents/suggest.h"
-#include "agents/text.h"
 #include "tools/command.h"
 
 namespace anneal::tools {
@@ -40,25 +36,14 @@ std::string padded(const std::string& text, size_t width) {
 int run(const Options& options, bool show) {
   const auto suite = load_suite(options.suite);
   if (!suite) return report_error(suite.error());
-  std::vector<std::string> ids;
-  for (const auto& task : suite->tasks) ids.push_back(task.id);
-  for (const std::string& id : options.tasks) {
-    if (suite->find(id) == nullptr) {
-      return report_error(
-          Error{ErrorKind::bad_input, "Unknown task " + agents::in_quotes(id) + agents::suggestion(id, ids)});
-    }
-  }
-  std::vector<agents::Task> chosen;
-  for (const auto& task : suite->tasks) {
-    const bool named = std::find(options.tasks.begin(), options.tasks.end(), task.id) != options.tasks.end();
-    if (options.tasks.empty() ? (!task.extra || options.extra) : named) chosen.push_back(task);
-  }
+  const auto chosen = choose_tasks(*suite, options.tasks, options.extra);
+  if (!chosen) return report_error(chosen.error());
   if (options.json) {
     auto list = nlohmann::json::array();
-    for (const auto& task : chosen) list.push_back(to_json(task));
+    for (const auto& task : *chosen) list.push_back(to_json(task));
     std::cout << list.dump(2) << "\n";
   } else if (show) {
-    for (const auto& task : chosen) {
+    for (const auto& task : *chosen) {
       std::cout << task.id << "  (" << task.category << ", " << task.precision << ", difficulty " << task.difficulty
                 << ", comparison " << task.comparison << ")\n"
                 << task.file.string() << "\n\n"
@@ -67,7 +52,7 @@ int run(const Options& options, bool show) {
     }
   } else {
     std::cout << padded("task", 28) << padded("category", 18) << padded("precision", 11) << "difficulty\n";
-    for (const auto& task : chosen) {
+    for (const auto& task : *chosen) {
       std::cout << padded(task.id, 28) << padded(task.category, 18) << padded(task.precision, 11) << task.difficulty
                 << "\n";
     }
@@ -95,11 +80,7 @@ void add_tasks(CLI::App& app, int& exit_code) {
     }
     one->callback([options, show, &exit_code] { exit_code = run(*options, show); });
   }
-  CLI::App* lint = command->add_subcommand("lint", "")->group("");
-  lint->allow_extras();
-  lint->callback([&exit_code] {
-    exit_code = report_error(Error{ErrorKind::bad_input, "'anneal tasks lint' is not supported yet."});
-  });
+  add_lint(*command, exit_code);
 }
 
 }  // namespace anneal::tools

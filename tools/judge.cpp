@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "agents/text.h"
-#include "evaluator/client.h"
 #include "evaluator/hide.h"
 
 namespace anneal::tools {
@@ -55,7 +54,7 @@ std::vector<fs::path> folders_to_hide(const fs::path& database, const std::vecto
   return evaluator::coverable(wanted, needed, whole);
 }
 
-boost::asio::awaitable<Result<std::unique_ptr<evaluator::Judge>>> start_judge(JudgeOptions options) {
+boost::asio::awaitable<Result<std::unique_ptr<evaluator::Client>>> start_client(JudgeOptions options) {
   evaluator::DaemonOptions daemon;
   daemon.program = options.evald;
   daemon.device = options.device;
@@ -65,6 +64,11 @@ boost::asio::awaitable<Result<std::unique_ptr<evaluator::Judge>>> start_judge(Ju
   daemon.target = options.target;
   daemon.hide = options.hide;
   auto client = co_await evaluator::Client::start(std::move(daemon));
+  co_return client;
+}
+
+boost::asio::awaitable<Result<std::unique_ptr<evaluator::Judge>>> start_judge(JudgeOptions options) {
+  auto client = co_await start_client(std::move(options));
   if (!client) co_return tl::unexpected(client.error());
   std::unique_ptr<evaluator::Judge> judge = std::move(*client);
   co_return judge;

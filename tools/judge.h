@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "async/result.h"
+#include "evaluator/client.h"
 #include "evaluator/judge.h"
 
 namespace anneal::tools {
@@ -30,6 +31,7 @@ std::vector<std::filesystem::path> folders_to_hide(const std::filesystem::path& 
                                                    const std::filesystem::path& evald);
 
 // Starts anneal-evald and waits for its hello. Errors say what the machine lacks.
+boost::asio::awaitable<Result<std::unique_ptr<evaluator::Client>>> start_client(JudgeOptions options);
 boost::asio::awaitable<Result<std::unique_ptr<evaluator::Judge>>> start_judge(JudgeOptions options);
 
 }  // namespace anneal::tools

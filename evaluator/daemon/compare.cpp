@@ -35,6 +35,9 @@ at::Tensor wrong_elements(const at::Tensor& got, const at::Tensor& published, do
   return at::isclose(a, b, tolerance, tolerance, /*equal_nan=*/true).logical_not();
 }
 
+// Of the scheme's RMSE. Rounding one side only makes 0.7 of it, a product in bf16 up to 0.35 (eight-bit integers).
+constexpr double least_share_of_scheme = 0.5;
+
 struct Errors {
   double cosine, l1_relative, rmse;
 };
@@ -233,11 +236,11 @@ CaseVerdict compare_output(const at::Tensor& got, const Expected& expected, cons
     if (!verdict.ok) {
       verdict.failure_class = class_of_mismatch(got, published, wrong, rule.reduction);
       verdict.message = text.str();
-    } else if (mine.rmse < 0.3 * own_rmse) {
+    } else if (mine.rmse < least_share_of_scheme * own_rmse) {
       verdict.ok = false;
       verdict.failure_class = "not_quantized";
       std::ostringstream why;
-      why << "RMSE " << mine.rmse << " is below 0.3 times the " << own_rmse
+      why << "RMSE " << mine.rmse << " is below " << least_share_of_scheme << " times the " << own_rmse
           << " that the task's own quantization makes: this was not computed on quantized values";
       verdict.message = why.str();
     }

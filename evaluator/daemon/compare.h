@@ -41,7 +41,7 @@ struct Expected {
 //   max|got - exact| <= max(4 max|published - exact|, 8 (kappa eps sqrt(K) rms(exact) + u max|exact|)),
 // eps = 2^-23 of the fp32 accumulator (2^-52 for fp64), u = unit roundoff of the output's dtype. docs/metrics.md
 // derives it. Quantization: cosine, relative L1 and RMSE within the thresholds, but never tighter than 1.25 times the
-// error of `scheme`; an RMSE below 0.3 times the scheme's own is `not_quantized`.
+// error of `scheme`; an RMSE below 0.5 times the scheme's own is `not_quantized`.
 CaseVerdict compare_output(const at::Tensor& got, const Expected& expected, const ComparisonRule& rule);
 
 // The class of a mismatch, from where the wrong elements lie (docs/metrics.md, "Failure classes"). `wrong` is a bool

@@ -21,6 +21,7 @@
 #include "evaluator/daemon/feedback.h"
 #include "evaluator/daemon/gpu.h"
 #include "evaluator/daemon/gpu_lock.h"
+#include "evaluator/daemon/lint.h"
 #include "evaluator/daemon/pairing.h"
 #include "evaluator/daemon/placement.h"
 #include "evaluator/daemon/suite_task.h"
@@ -36,7 +37,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 3;
+constexpr int judge_version = 4;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -94,6 +95,7 @@ class JudgeImpl : public Judge {
   }
 
   Verdict evaluate(const EvaluationOrder& order) override;
+  LintReport lint(const std::string& task) override;
   const JudgeFacts& facts() const override { return facts_; }
 
  private:
@@ -671,6 +673,13 @@ Verdict JudgeImpl::evaluate(const EvaluationOrder& order) {
   } catch (const std::exception& error) {
     throw MachineFault(error.what());
   }
+}
+
+LintReport JudgeImpl::lint(const std::string& task) {
+  const auto found = tasks_.find(task);
+  if (found == tasks_.end()) throw MachineFault("the suite has no task " + task);
+  const std::shared_lock shared(device_);
+  return lint_task(*found->second, task, settings_.device_text);
 }
 
 }  // namespace

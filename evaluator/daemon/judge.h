@@ -8,6 +8,7 @@
 
 #include "evaluator/daemon/fault.h"
 #include "evaluator/daemon/zygote.h"
+#include "evaluator/lint_report.h"
 #include "evaluator/verdict.h"
 
 namespace anneal::evaluator {
@@ -45,6 +46,8 @@ class Judge {
   // Thread-safe, called without the GIL. Timing on a GPU holds the device alone; all else runs side by side.
   // Throws MachineFault.
   virtual Verdict evaluate(const EvaluationOrder& order) = 0;
+  // Likewise, of a task of the suite (lint.h).
+  virtual LintReport lint(const std::string& task) = 0;
   virtual const JudgeFacts& facts() const = 0;
 };
 

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <list>
 #include <map>
@@ -198,10 +199,11 @@ class Server {
     for (int i = 0; i < jobs; ++i) workers_.emplace_back([this] { work(); });
   }
 
-  void submit(std::int64_t id, EvaluationOrder order) {
+  // `job` gives the answer but for its id; what it throws is a fault.
+  void submit(std::int64_t id, std::function<json(Judge&)> job) {
     {
       const std::lock_guard lock(mutex_);
-      queue_.emplace_back(id, std::move(order));
+      queue_.emplace_back(id, std::move(job));
     }
     ready_.notify_one();
   }
@@ -217,15 +219,16 @@ class Server {
     for (;;) {
       std::unique_lock lock(mutex_);
       ready_.wait(lock, [this] { return !queue_.empty(); });
-      const auto [id, order] = std::move(queue_.front());
+      const auto [id, job] = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
       json answer;
       try {
-        answer = {{"type", "verdict"}, {"id", id}, {"verdict", verdict_to_json(judge_.evaluate(order))}};
+        answer = job(judge_);
       } catch (const std::exception& fault) {
-        answer = {{"type", "fault"}, {"id", id}, {"message", fault.what()}};
+        answer = {{"type", "fault"}, {"message", fault.what()}};
       }
+      answer["id"] = id;
       orchestrator_.send(answer);
     }
   }
@@ -234,7 +237,7 @@ class Server {
   Judge& judge_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::list<std::pair<std::int64_t, EvaluationOrder>> queue_;
+  std::list<std::pair<std::int64_t, std::function<json(Judge&)>>> queue_;
   std::list<std::thread> workers_;
 };
 
@@ -310,7 +313,14 @@ int run(const Options& options) {
       order.exe = stages.count("exe") != 0;
       order.perf = stages.count("perf") != 0;
       order.policy_off = message->value("policy_off", false);
-      server.submit(message->at("id").get<std::int64_t>(), std::move(order));
+      server.submit(message->at("id").get<std::int64_t>(), [order = std::move(order)](Judge& judge) {
+        return json{{"type", "verdict"}, {"verdict", verdict_to_json(judge.evaluate(order))}};
+      });
+    } else if (type == "lint") {
+      server.submit(message->at("id").get<std::int64_t>(),
+                    [task = message->at("task").get<std::string>()](Judge& judge) {
+                      return json{{"type", "lint_report"}, {"report", lint_report_to_json(judge.lint(task))}};
+                    });
     } else if (type == "cancel") {
       server.cancel(message->at("id").get<std::int64_t>());
     } else if (type == "shutdown") {

@@ -46,6 +46,26 @@ auto in_python(const std::string& task, const std::string& file, F&& f) {
   }
 }
 
+py::list to_python(const std::vector<Argument>& arguments) {
+  const py::object loads = py::module_::import("json").attr("loads");
+  py::list inputs;
+  for (const Argument& one : arguments) {
+    if (one.tensor) {
+      inputs.append(py::cast(*one.tensor));
+    } else {
+      inputs.append(loads(one.value.dump()));
+    }
+  }
+  return inputs;
+}
+
+std::optional<std::vector<at::Tensor>> tensors_from(const py::object& list) {
+  if (list.is_none()) return std::nullopt;
+  std::vector<at::Tensor> tensors;
+  for (const py::handle one : list) tensors.push_back(one.cast<at::Tensor>());
+  return tensors;
+}
+
 }  // namespace
 
 // Made once, never destroyed: the interpreter is never finalised, and leaves with the process.
@@ -181,21 +201,50 @@ std::vector<Expected> SuiteTask::expect(const InputSet& set, const std::string& 
   });
 }
 
+std::vector<at::Tensor> SuiteTask::reference(const std::vector<Argument>& arguments) {
+  load();
+  return in_python(id_, file_, [&] { return *tensors_from(python_->task.attr("reference")(to_python(arguments))); });
+}
+
+std::optional<std::vector<at::Tensor>> SuiteTask::oracle(const InputSet& set, const std::string& device) {
+  load();
+  return in_python(id_, file_, [&] {
+    const py::object drawn = python_->task.attr("inputs")(set.case_name, set.kind, set.draw, device);
+    return tensors_from(python_->task.attr("oracle")(drawn));
+  });
+}
+
+std::optional<std::vector<at::Tensor>> SuiteTask::scheme_oracle(const InputSet& set, const std::string& device) {
+  load();
+  return in_python(id_, file_, [&] {
+    const py::object drawn = python_->task.attr("inputs")(set.case_name, set.kind, set.draw, device);
+    return tensors_from(python_->task.attr("scheme_oracle")(drawn));
+  });
+}
+
+std::optional<std::vector<at::Tensor>> SuiteTask::low_precision(const std::vector<Argument>& arguments) {
+  load();
+  return in_python(id_, file_, [&] { return tensors_from(python_->task.attr("low_precision")(to_python(arguments))); });
+}
+
+std::vector<std::string> SuiteTask::outlier_arguments(const std::string& case_name) {
+  load();
+  return in_python(id_, file_,
+                   [&] { return python_->task.attr("outlier_arguments")(case_name).cast<std::vector<std::string>>(); });
+}
+
+std::int64_t SuiteTask::input_elements(const InputSet& set) {
+  load();
+  return in_python(id_, file_,
+                   [&] { return python_->task.attr("input_elements")(set.case_name, set.kind).cast<std::int64_t>(); });
+}
+
 Baseline SuiteTask::baseline(const std::vector<Argument>& arguments) {
   load();
   return in_python(id_, file_, [&] {
-    const py::object loads = py::module_::import("json").attr("loads");
-    py::list inputs;
-    for (const Argument& one : arguments) {
-      if (one.tensor) {
-        inputs.append(py::cast(*one.tensor));
-      } else {
-        inputs.append(loads(one.value.dump()));
-      }
-    }
     Baseline baseline;
     baseline.python_ = std::make_shared<Baseline::Python>();
-    baseline.python_->call = python_->task.attr("baseline")(inputs);
+    baseline.python_->call = python_->task.attr("baseline")(to_python(arguments));
     baseline.python_->task = id_;
     baseline.python_->file = file_;
     return baseline;

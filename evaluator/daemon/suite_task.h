@@ -66,6 +66,15 @@ class SuiteTask {
   std::vector<Argument> inputs(const InputSet& set, const std::string& device);
   // The reference on such inputs, one entry an output, then one an argument changed in place.
   std::vector<Expected> expect(const InputSet& set, const std::string& device);
+  // What lint compares the above with. Each as `expect` orders its entries, the oracles in fp64 on the CPU; nullopt
+  // where the task file does not define the function (docs/guide/own_task.md).
+  std::vector<at::Tensor> reference(const std::vector<Argument>& arguments);
+  std::optional<std::vector<at::Tensor>> oracle(const InputSet& set, const std::string& device);
+  std::optional<std::vector<at::Tensor>> scheme_oracle(const InputSet& set, const std::string& device);
+  std::optional<std::vector<at::Tensor>> low_precision(const std::vector<Argument>& arguments);
+  // Arguments whose outlier input is to hold outliers.
+  std::vector<std::string> outlier_arguments(const std::string& case_name);
+  std::int64_t input_elements(const InputSet& set);
   // The reference as a call for the clock, on these arguments' own memory.
   Baseline baseline(const std::vector<Argument>& arguments);
 

@@ -20,6 +20,7 @@ are arbitrary. The result is compared with the unquantised product by cosine sim
 Quantisation, integer product and scaling must happen in Triton kernels. A floating-point product of the inputs, or of
 dequantised values, is not accepted, and neither are torch's quantisation functions; torch may allocate and reshape.
 """
+import numpy as np
 import torch
 
 
@@ -38,6 +39,21 @@ def scheme_fp64(input, weight):
     a, row_scale = _quantise(input, 1)
     b, column_scale = _quantise(weight, 0)
     return torch.matmul(a, b) * row_scale * column_scale
+
+
+def oracle(input, weight):
+    return (input[:, :, None] * weight[None, :, :]).sum(axis=1)
+
+
+def _integers(x, axis):
+    step = np.max(np.abs(x), axis=axis, keepdims=True) / 127
+    return np.floor(np.divide(x, step, out=np.zeros_like(x), where=step > 0) + 0.5).astype(np.int64), step
+
+
+def scheme_oracle(input, weight):
+    a, row_step = _integers(input, 1)
+    b, column_step = _integers(weight, 0)
+    return (a[:, :, None] * b[None, :, :]).sum(axis=1) * (row_step * column_step)
 
 
 def cases(make):

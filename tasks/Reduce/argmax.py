@@ -16,11 +16,22 @@ reduced dimension with size one. The result is int64. Where the maximum occurs s
 Inputs are float32 of one to four dimensions, of arbitrary sizes (also one), possibly non-contiguous, without NaN.
 The comparison of elements must happen in a Triton kernel; torch may allocate, permute and reshape.
 """
+import numpy as np
 import torch
 
 
 def argmax(input, dim, keepdim=False):
     return torch.argmax(input, dim, keepdim=keepdim)
+
+
+def oracle(input, dim, keepdim=False):
+    axis, values = (0, input.ravel()) if dim is None else (dim, input)
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    places = np.arange(values.shape[axis]).reshape(shape)
+    # The first of the places that hold the maximum.
+    hits = np.where(values == np.max(values, axis=axis, keepdims=True), places, values.shape[axis])
+    return np.min(hits, axis=axis, keepdims=keepdim)
 
 
 def cases(make):

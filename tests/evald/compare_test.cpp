@@ -83,6 +83,8 @@ TEST(Compare, QuantizationRefusesTheTooExact) {
   rule.kind = ComparisonRule::Kind::quantization;
   const Expected wanted{exact.to(at::kFloat), exact, exact + noise};
   EXPECT_EQ(compare_output(exact.to(at::kFloat), wanted, rule).failure_class, "not_quantized");
+  // As near as a product in bf16 comes to the exact one, where eight-bit integers are off by `noise`.
+  EXPECT_EQ(compare_output((exact + 0.4 * noise).to(at::kFloat), wanted, rule).failure_class, "not_quantized");
   EXPECT_TRUE(compare_output((exact + noise).to(at::kFloat), wanted, rule).ok);
   EXPECT_FALSE(compare_output((exact + 20 * noise).to(at::kFloat), wanted, rule).ok);
 }

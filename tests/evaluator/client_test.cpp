@@ -103,6 +103,43 @@ TEST_F(EvaluatorClient, ReturnsVerdictsAndFacts) {
   EXPECT_THAT(log(), HasSubstr("shutdown"));
 }
 
+asio::awaitable<void> lint_one(DaemonOptions options, std::string task, Result<LintReport>* report, int* restarts) {
+  auto client = co_await Client::start(std::move(options));
+  if (!client) throw std::runtime_error(client.error().message);
+  *report = co_await (*client)->lint(task);
+  *restarts = (*client)->restarts();
+}
+
+TEST_F(EvaluatorClient, ReturnsLintReports) {
+  Result<LintReport> report = fail(ErrorKind::internal, "");
+  int restarts = 0;
+  run_on_loop(lint_one(options(), "mul", &report, &restarts));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->task, "mul");
+  EXPECT_EQ(report->device, "cpu");
+  ASSERT_EQ(report->findings.size(), 1u);
+  EXPECT_EQ(report->findings[0].check, "oracle");
+  EXPECT_EQ(report->findings[0].message, "no oracle");
+  ASSERT_EQ(report->not_applicable.size(), 1u);
+  EXPECT_EQ(report->not_applicable[0].answer, "zeros");
+  EXPECT_EQ(report->input_sets, 3);
+  EXPECT_EQ(report->refused, 7);
+  EXPECT_EQ(restarts, 0);
+}
+
+TEST_F(EvaluatorClient, AMalformedLintReportIsAnErrorAndAVerdictInItsPlaceLosesTheDaemon) {
+  Result<LintReport> report = fail(ErrorKind::internal, "");
+  int restarts = 0;
+  run_on_loop(lint_one(options(), "malformed", &report, &restarts));
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("malformed lint report"));
+  EXPECT_EQ(restarts, 0);
+  run_on_loop(lint_one(options(), "as_a_verdict", &report, &restarts));
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("it sent a verdict where a lint_report was asked for"));
+  EXPECT_EQ(restarts, 2);
+}
+
 TEST_F(EvaluatorClient, JudgesManyWithoutLosingAny) {
   const std::vector<std::string> codes(200, "slow good kernel");
   DaemonOptions daemon = options();

@@ -107,7 +107,7 @@ def main():
         channel.sendall(b"GET / HTTP/1.1\r\n\r\n")
         time.sleep(60)
     print("noise on stdout", flush=True)
-    send({"type": "hello", "protocol": 99 if device == "old" else 1,
+    send({"type": "hello", "protocol": 99 if device == "old" else 2,
           "facts": {"device": device, "device_name": "fake", "torch": "2.11.0", "triton": "3.6.0", "python": "3.11",
                     "driver": "", "sandbox": "full", "settings_sha256": "5e77", "jobs": int(option("--jobs") or 2)}})
     while True:
@@ -118,6 +118,12 @@ def main():
             return
         if message["type"] == "evaluate":
             threading.Thread(target=answer, args=(message,), daemon=True).start()
+        if message["type"] == "lint":
+            report = {"task": message["task"], "device": device, "ok": False, "input_sets": 3, "refused": 7,
+                      "findings": [{"check": "oracle", "where": "", "message": "no oracle"}],
+                      "not_applicable": [{"answer": "zeros", "reason": "none"}]}
+            kind = "verdict" if message["task"] == "as_a_verdict" else "lint_report"
+            send({"type": kind, "id": message["id"], "report": [] if message["task"] == "malformed" else report})
 
 
 main()

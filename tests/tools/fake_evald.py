@@ -82,7 +82,7 @@ def main():
             out.write("\n".join(sys.argv[1:]) + "\n")
     jobs = int(sys.argv[sys.argv.index("--jobs") + 1]) if "--jobs" in sys.argv else 4
     delay = float(os.environ.get("ANNEAL_FAKE_EVALD_DELAY", "0"))
-    send({"type": "hello", "protocol": 1,
+    send({"type": "hello", "protocol": 2,
           "facts": {"device": "cpu", "device_name": os.environ.get("ANNEAL_FAKE_EVALD_DEVICE_NAME", "fake"), "torch": "0", "triton": "0", "python": "3", "driver": "",
                     "sandbox": os.environ.get("ANNEAL_FAKE_EVALD_SANDBOX", "full"), "settings_sha256": "5" * 64, "jobs": jobs or 4}})
     while True:
@@ -93,6 +93,8 @@ def main():
         if message["type"] == "evaluate":
             time.sleep(delay)
             send({"type": "verdict", "id": message["id"], "verdict": verdict(message["task"], message["code"])})
+        if message["type"] == "lint":
+            send({"type": "fault", "id": message["id"], "message": "the device is gone"})
 
 
 main()

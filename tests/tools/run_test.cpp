@@ -525,7 +525,6 @@ TEST_F(BadInput, UsageErrorsLeaveWith2) {
   expect({"run", "c.yaml", "--limit", "x"}, 2, "--limit");
   expect({"run", "c.yaml", "--shard", "3/2"}, 2, "--shard 3/2");
   expect({"compare", "a.db"}, 2, "not supported yet");
-  expect({"tasks", "lint"}, 2, "not supported yet");
   expect({"export", "a.db", "--what", "dataset", "--out", "-"}, 2, "not supported yet");
 }
 

@@ -10,20 +10,23 @@ import math
 
 import torch
 
-OUTLIER_PROBABILITY = 0.001  # of each element, as KernelBench-X draws; at least one a tensor
+OUTLIER_PROBABILITY = 0.001  # of each element, as KernelBench-X draws
 OUTLIER_SCALE = 10.0
+# One more element a tensor is an outlier for sure, OUTLIER_SCALE times the distribution's RMS farther out than its
+# scaled-up draw, which may well be small.
 
 
 class Spec:
     """One tensor to be drawn. `.shape`, `.dtype` and `.numel` are known before it is."""
 
-    def __init__(self, shape, dtype, draw, outliers, maps=()):
-        self._shape, self._dtype, self._draw, self._outliers, self._maps = tuple(shape), dtype, draw, outliers, maps
+    def __init__(self, shape, dtype, draw, rms=None, maps=()):
+        """rms: of the distribution; None where a bounded domain must have no outliers."""
+        self._shape, self._dtype, self._draw, self._rms, self._maps = tuple(shape), dtype, draw, rms, maps
         self._meta = None
 
     def map(self, function):
         """A spec whose tensor is function(tensor): a transpose, a softmax, a symmetric matrix."""
-        return Spec(self._shape, self._dtype, self._draw, self._outliers, self._maps + (function,))
+        return Spec(self._shape, self._dtype, self._draw, self._rms, self._maps + (function,))
 
     def _described(self):
         if self._meta is None:
@@ -46,6 +49,10 @@ class Spec:
         return math.prod(self.shape)
 
     @property
+    def has_outliers(self):
+        return self._rms is not None and self.numel > 0
+
+    @property
     def itemsize(self):
         return self.dtype.itemsize
 
@@ -54,11 +61,13 @@ class Spec:
         generator = torch.Generator(device=device)
         generator.manual_seed(seed)
         tensor = self._draw(self._shape, generator, device)
-        if inputs == "outlier" and self._outliers and tensor.numel() > 0:
+        if inputs == "outlier" and self._rms is not None and tensor.numel() > 0:
             hit = torch.rand(self._shape, generator=generator, device=device) < OUTLIER_PROBABILITY
             sure = torch.randint(tensor.numel(), (1,), generator=generator, device=device)
-            hit.view(-1)[sure] = True
-            tensor = torch.where(hit, self._draw(self._shape, generator, device) * OUTLIER_SCALE, tensor)
+            scaled = self._draw(self._shape, generator, device) * OUTLIER_SCALE
+            loud = scaled + torch.copysign(torch.full_like(scaled, OUTLIER_SCALE * self._rms), scaled)
+            tensor = torch.where(hit, scaled, tensor)
+            tensor.view(-1)[sure] = loud.view(-1)[sure]
         tensor = tensor.to(self._dtype)
         for function in self._maps:
             tensor = function(tensor)
@@ -95,14 +104,14 @@ class Make:
         def draw(size, generator, device):
             return torch.randn(size, generator=generator, device=device) * std + mean
 
-        return Spec(shape, dtype or self.dtype, draw, True)
+        return Spec(shape, dtype or self.dtype, draw, rms=math.hypot(mean, std))
 
     def uniform(self, *shape, lo=0.0, hi=1.0, dtype=None):
         def draw(size, generator, device):
             return torch.rand(size, generator=generator, device=device) * (hi - lo) + lo
 
         # A bounded domain (probabilities, say) must stay bounded: no outliers.
-        return Spec(shape, dtype or self.dtype, draw, False)
+        return Spec(shape, dtype or self.dtype, draw)
 
     def integers(self, *shape, lo, hi, dtype=torch.int64):
         """lo <= value < hi."""
@@ -110,13 +119,13 @@ class Make:
         def draw(size, generator, device):
             return torch.randint(lo, hi, size, generator=generator, device=device)
 
-        return Spec(shape, dtype, draw, False)
+        return Spec(shape, dtype, draw)
 
     def permutation(self, n):
         def draw(size, generator, device):
             return torch.randperm(n, generator=generator, device=device)
 
-        return Spec((n,), torch.int64, draw, False)
+        return Spec((n,), torch.int64, draw)
 
 
 def input_seed(suite, task, case, argument, draw, inputs):

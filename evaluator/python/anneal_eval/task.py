@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 
+import numpy
 import torch
 import yaml
 
@@ -48,7 +49,7 @@ class Task:
         return list(self.perf_cases)
 
     def has_outliers(self, case_name):
-        return any(isinstance(v, Spec) and v._outliers and v.numel > 0 for v in self.cases[case_name].inputs.values())
+        return bool(self.outlier_arguments(case_name))
 
     def argument_names(self, case_name, kind):
         return list((self.perf_cases if kind == "perf" else self.cases)[case_name].inputs)
@@ -79,6 +80,45 @@ class Task:
             return None
         with torch.no_grad():
             return as_list(function(*inputs))
+
+    def oracle(self, inputs):
+        """What the reference should give, by another formulation and without torch, or None where the file has none."""
+        return self._by_numpy("oracle", inputs)
+
+    def scheme_oracle(self, inputs):
+        """The same for `scheme_fp64`."""
+        return self._by_numpy("scheme_oracle", inputs)
+
+    def _by_numpy(self, name, inputs):
+        function = getattr(self.module, name, None)
+        if function is None:
+            return None
+        arrays = [v.detach().to("cpu", torch.float64 if v.is_floating_point() else v.dtype).numpy()
+                  if isinstance(v, torch.Tensor) else v for v in inputs]
+        with numpy.errstate(all="ignore"):
+            outputs = [numpy.array(one, order="C") for one in as_list(function(*arrays))]
+        for one in outputs:
+            if one.dtype.kind == "f" and one.dtype != numpy.float64:
+                raise TypeError(f"{name} returned {one.dtype}, not float64")
+        return [torch.from_numpy(one) for one in outputs]
+
+    def low_precision(self, inputs):
+        """The operator with every step in the inputs' own precision, as `reference` gives it; None where undefined."""
+        function = getattr(self.module, "low_precision", None)
+        if function is None:
+            return None
+        with torch.no_grad():
+            return as_list(function(*inputs))
+
+    def outlier_arguments(self, case_name):
+        """The arguments whose outlier input is to hold outliers."""
+        return [name for name, v in self.cases[case_name].inputs.items()
+                if isinstance(v, Spec) and v.has_outliers]
+
+    def input_elements(self, case_name, kind):
+        """Of all tensors of one call, without drawing what needs no map."""
+        case = self.perf_cases[case_name] if kind == "perf" else self.cases[case_name]
+        return sum(v.numel for v in case.inputs.values() if isinstance(v, Spec))
 
     def cost(self, case_name, perf):
         """(bytes, flops, reduction length) of one call; None where there is no honest count."""
