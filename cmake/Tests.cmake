@@ -41,6 +41,9 @@ if(TARGET anneal-evald)
   anneal_tests(evald anneal_evald_parts)
   add_test(NAME evaluator.screen COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/screen_test.py)
   set_tests_properties(evaluator.screen PROPERTIES TIMEOUT 600)
+  add_test(NAME tools.storm COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tools/bench/storm.py
+    $<TARGET_FILE:anneal> $<TARGET_FILE:anneal-evald> ${CMAKE_BINARY_DIR}/storm --evaluations 33 --call-seconds 15)
+  set_tests_properties(tools.storm PROPERTIES TIMEOUT 600 RUN_SERIAL TRUE)  # it has deadlines
 endif()
 
 # Every header compiles alone.

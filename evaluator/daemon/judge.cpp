@@ -28,6 +28,7 @@
 #include "evaluator/daemon/feedback.h"
 #include "evaluator/daemon/gpu.h"
 #include "evaluator/daemon/pairing.h"
+#include "evaluator/daemon/scratch.h"
 #include "evaluator/daemon/suite_task.h"
 #include "evaluator/daemon/tensors.h"
 
@@ -41,7 +42,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 3;
+constexpr int judge_version = 4;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -100,6 +101,7 @@ class JudgeImpl : public Judge {
 
   Verdict evaluate(const EvaluationOrder& order) override;
   const JudgeFacts& facts() const override { return facts_; }
+  bool usable() const override { return !zygote_->stuck(); }
 
  private:
   friend class Evaluation;
@@ -232,7 +234,7 @@ class Evaluation {
     const auto start = Clock::now();
     stage_ = &verdict_.call.failure_class;
     const std::optional<unsigned> user = next_candidate_user(judge_.zygote_->abilities());
-    scratch_ = std::make_unique<ScratchFolder>(user);
+    scratch_ = std::make_unique<ScratchFolder>(judge_.settings_.run_folder, user);
     const std::string path = scratch_->path() + "/kernel_" + verdict_.code_sha256.substr(0, 16) + ".py";
     std::ofstream file(path);
     file << order_.code;
