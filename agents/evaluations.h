@@ -25,6 +25,8 @@ class Evaluations {
   long long judged() const { return judged_; }
   long long found() const { return found_; }
   const evaluator::DeviceFacts& facts() const { return judge_.facts(); }
+  // Whether no code can be judged any more.
+  bool judge_lost() const { return judge_.lost(); }
 
  private:
   struct InFlight;

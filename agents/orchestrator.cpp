@@ -110,7 +110,8 @@ awaitable<void> run_one(std::shared_ptr<Run> run, std::shared_ptr<Trajectory> tr
 }
 
 awaitable<void> work(std::shared_ptr<Run> run) {
-  while (run->next < run->trajectories.size() && !run->services.store_error && !run->services.budget_spent) {
+  while (run->next < run->trajectories.size() && !run->services.store_error && !run->services.budget_spent &&
+         !run->services.evaluations.judge_lost()) {
     // Moved out, so that an ended trajectory's memory goes.
     std::shared_ptr<Trajectory> trajectory = std::move(run->trajectories[run->next++]);
     co_await run_one(run, std::move(trajectory));

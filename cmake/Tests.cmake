@@ -44,6 +44,9 @@ if(TARGET anneal-evald)
     add_test(NAME evaluator.${name} COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/${name}_test.py)
     set_tests_properties(evaluator.${name} PROPERTIES TIMEOUT 600)
   endforeach()
+  add_test(NAME tools.storm COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tools/bench/storm.py
+    $<TARGET_FILE:anneal> $<TARGET_FILE:anneal-evald> ${CMAKE_BINARY_DIR}/storm --evaluations 33 --call-seconds 15)
+  set_tests_properties(tools.storm PROPERTIES TIMEOUT 600 RUN_SERIAL TRUE)  # it has deadlines
 endif()
 
 # Every header compiles alone.

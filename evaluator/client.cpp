@@ -102,6 +102,9 @@ DeviceFacts facts_from_json(const json& object) {
   if (const auto jobs = object.find("jobs"); jobs != object.end() && jobs->is_number_integer()) {
     facts.jobs = std::clamp(jobs->get<int>(), 1, 1024);
   }
+  if (const auto memory = object.find("candidate_memory_mib"); memory != object.end() && memory->is_number_integer()) {
+    facts.candidate_memory_mib = memory->get<long long>();
+  }
   return facts;
 }
 
@@ -197,7 +200,8 @@ struct Client::State {
   Socket socket;
   bool connected = false;
   bool stopping = false;
-  std::optional<Error> broken;  // no daemon any more, and none will be started
+  std::optional<Error> unusable;  // what the daemon said of its device
+  std::optional<Error> broken;    // no daemon any more, and none will be started
   int restarts = 0;
   int losses_in_a_row = 0;  // since the last verdict: a run of days may lose a daemon now and then
   std::uint64_t next_id = 1;
@@ -324,6 +328,10 @@ asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<Stat
 // Handles one message. Throws ConnectionLost for what the protocol does not know.
 void Client::State::take(const json& message) {
   const std::string type = text_at(message, "type");
+  if (type == "fatal") {  // it lives, and must not be replaced: the device itself is not to be used
+    unusable = Error{ErrorKind::internal, "The device cannot be used any more: " + text_at(message, "message") + "."};
+    throw ConnectionLost("it gave up its device");
+  }
   const auto id = message.find("id");
   if ((type != "verdict" && type != "lint_report" && type != "fault") || id == message.end() ||
       !id->is_number_unsigned()) {
@@ -391,6 +399,11 @@ asio::awaitable<void> Client::State::supervise(std::shared_ptr<State> state) {
     const std::chrono::milliseconds grace = asked ? 1000ms : 200ms;
     std::string how = co_await end_daemon(state, grace);
     if (asked || state->stopping) co_return;
+    if (state->unusable) {
+      state->broken = state->unusable;
+      state->settle_all(*state->broken);
+      co_return;
+    }
 
     const std::string what = "anneal-evald was lost: " + reason + " and " + how + ".";
     const Error lost{ErrorKind::internal, what};
@@ -462,6 +475,8 @@ Client::~Client() {
 }
 
 const DeviceFacts& Client::facts() const { return state_->facts; }
+
+bool Client::lost() const { return state_->broken.has_value(); }
 
 int Client::restarts() const { return state_->restarts; }
 

@@ -33,7 +33,7 @@ std::vector<std::string> daemon_environment(const std::vector<std::string>& envi
 
 // Lives on one loop. A daemon that is lost (it died, or broke the protocol) is replaced, at most max_restarts times
 // without a verdict in between, and the requests that were with it are sent once more; a request lost twice becomes an
-// Error.
+// Error. A daemon that says that its device cannot be used any more is not replaced.
 class Client final : public Judge {
  public:
   // Starts the daemon and waits for its hello. ErrorKind::missing: the machine lacks something (program, device,
@@ -46,6 +46,7 @@ class Client final : public Judge {
 
   boost::asio::awaitable<Result<Verdict>> evaluate(EvaluationRequest request) override;
   const DeviceFacts& facts() const override;
+  bool lost() const override;
 
   // Has the daemon lint a task of its suite. Takes turns with evaluations; an Error is the machine's, as of evaluate().
   boost::asio::awaitable<Result<LintReport>> lint(std::string task);

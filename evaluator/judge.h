@@ -24,9 +24,10 @@ struct DeviceFacts {
   std::string device;       // "cpu", "cuda:0"
   std::string device_name;  // "NVIDIA H200"; for cpu the interpreter and its target, "triton interpreter, sm_90"
   std::string torch, triton, python, driver;
-  std::string sandbox;          // "full" or what is missing
-  std::string settings_sha256;  // of everything that a verdict depends on beside task, code and draw
-  int jobs = 1;                 // evaluations it takes at once
+  std::string sandbox;                 // "full" or what is missing
+  std::string settings_sha256;         // of everything that a verdict depends on beside task, code and draw
+  int jobs = 1;                        // evaluations it takes at once
+  long long candidate_memory_mib = 0;  // of the host's memory that one kernel's processes may hold; 0: not told
 };
 
 class Judge {
@@ -36,6 +37,8 @@ class Judge {
   // Safe to call from many coroutines of one loop at once; requests beyond `jobs` wait their turn in order.
   virtual boost::asio::awaitable<Result<Verdict>> evaluate(EvaluationRequest request) = 0;
   virtual const DeviceFacts& facts() const = 0;
+  // Whether every evaluation from now on will be an Error.
+  virtual bool lost() const { return false; }
 };
 
 }  // namespace anneal::evaluator

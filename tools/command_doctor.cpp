@@ -69,6 +69,12 @@ bool print_device(const std::string& device) {
             << or_dash(facts.triton) << "\n  python   " << or_dash(facts.python) << "\n  driver   "
             << or_dash(facts.driver) << "\n  sandbox  " << or_dash(facts.sandbox) << "\n  at once  " << facts.jobs
             << "\n";
+  if (facts.candidate_memory_mib > 0) {
+    std::cout << "  a kernel " << facts.candidate_memory_mib << " MiB of memory, 1024 MiB of files ("
+              << (facts.sandbox.find("namespaces") == std::string::npos ? "in memory, by mount"
+                                                                        : "watched: no mounts here")
+              << ")\n";
+  }
   return true;
 }
 

@@ -191,7 +191,7 @@ class CandidateProcess {
 
 }  // namespace
 
-void run_candidate(const CandidateSettings& settings, const SandboxAbilities& abilities, int socket) {
+void enter_sandbox(const CandidateSettings& settings, const SandboxAbilities& abilities, int socket) {
   try {
     set_environment(settings);
     drop_privileges(settings.sandbox, abilities, socket);
@@ -200,6 +200,9 @@ void run_candidate(const CandidateSettings& settings, const SandboxAbilities& ab
     std::fprintf(stderr, "anneal-evald: sandbox: %s\n", error.what());
     ::_exit(sandbox_failed_status);
   }
+}
+
+void run_candidate(const CandidateSettings& settings, int socket) {
   // Leaked on purpose: the process leaves with _exit, and destructors of hostile objects must not run.
   auto* process = new CandidateProcess(settings, Channel(UniqueFd(socket)));
   try {

@@ -20,8 +20,12 @@
 
 namespace anneal::evaluator {
 
-// Never returns: the process leaves with _exit.
-[[noreturn]] void run_candidate(const CandidateSettings& settings, const SandboxAbilities& abilities, int socket);
+// Environment and privileges of a candidate, for this process and all it starts. Leaves with sandbox_failed_status when
+// that fails.
+void enter_sandbox(const CandidateSettings& settings, const SandboxAbilities& abilities, int socket);
+
+// In the sandbox. Never returns: the process leaves with _exit.
+[[noreturn]] void run_candidate(const CandidateSettings& settings, int socket);
 
 inline constexpr int sandbox_failed_status = 97;
 

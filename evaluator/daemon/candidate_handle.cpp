@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <sstream>
+#include <string>
 
 #include "evaluator/daemon/candidate.h"
+#include "evaluator/daemon/tree_watch.h"
 
 namespace anneal::evaluator {
 
@@ -38,20 +38,6 @@ std::optional<unsigned> next_candidate_user(const SandboxAbilities& abilities) {
   static std::atomic<unsigned> count{0};
   // Two daemons differ by their process id.
   return abilities.first_user + (static_cast<unsigned>(::getpid()) % 100'000 * 1000 + count++ % 1000) % abilities.users;
-}
-
-ScratchFolder::ScratchFolder(std::optional<unsigned> user) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "anneal-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw MachineFault("cannot make a folder in " + pattern);
-  path_ = pattern;
-  if (user && ::chown(path_.c_str(), *user, *user) != 0) {
-    throw MachineFault("cannot give " + path_ + " to the candidate's user");
-  }
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;  // what a hostile candidate left there may resist; it holds nothing of value
-  std::filesystem::remove_all(path_, ignored);
 }
 
 CandidateHandle::CandidateHandle(ZygoteClient& zygote, const CandidateSettings& settings)
@@ -87,7 +73,7 @@ json CandidateHandle::ask(const json& request, double seconds, const std::vector
       end();
       throw CandidateLost{"crashed", "the process sent something else than its result"};
     case Channel::Status::closed:
-      throw CandidateLost{"crashed", ended_how()};
+      throw ended_how();
   }
   throw MachineFault("unreachable");
 }
@@ -109,7 +95,7 @@ Arena& CandidateHandle::arena(const char* role, std::unique_ptr<Arena>& held, st
   return *held;
 }
 
-std::string CandidateHandle::ended_how() {
+CandidateLost CandidateHandle::ended_how() {
   // The channel closed, so the candidate is gone or going; its init ends at once with the candidate's own status,
   // which killing it earlier would hide.
   pollfd ended{spawned_.init.get(), POLLIN, 0};
@@ -119,11 +105,23 @@ std::string CandidateHandle::ended_how() {
   if (*status_ == sandbox_failed_status) {
     throw MachineFault("the sandbox could not be built (its reason is on stderr)");
   }
+  if (*status_ == machine_short_status) {
+    throw MachineFault("the machine ran out of memory, and no kernel alone had taken more than its share");
+  }
+  if (*status_ == memory_exceeded_status) {
+    return {"out_of_memory", "killed: its processes held more than " +
+                                 std::to_string(zygote_.abilities().candidate_memory >> 20) +
+                                 " MiB of the host's memory"};
+  }
+  if (*status_ == folder_exceeded_status) {
+    return {"crashed", "killed: its files took more than " + std::to_string(scratch_bytes >> 20) + " MiB"};
+  }
   if (*status_ > 128) {
     const char* name = ::sigabbrev_np(*status_ - 128);
-    return std::string("the process was ended by SIG") + (name != nullptr ? name : std::to_string(*status_ - 128));
+    return {"crashed",
+            std::string("the process was ended by SIG") + (name != nullptr ? name : std::to_string(*status_ - 128))};
   }
-  return "the process ended by itself with exit code " + std::to_string(*status_);
+  return {"crashed", "the process ended by itself with exit code " + std::to_string(*status_)};
 }
 
 }  // namespace anneal::evaluator

@@ -17,20 +17,6 @@ namespace anneal::evaluator {
 // nullopt where the user cannot be changed.
 std::optional<unsigned> next_candidate_user(const SandboxAbilities& abilities);
 
-// The only folder that a candidate may write. Removed with all that it left there.
-class ScratchFolder {
- public:
-  // user: whom it is given to; nullopt: it stays the judge's own. Throws MachineFault.
-  explicit ScratchFolder(std::optional<unsigned> user);
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class CandidateHandle {
  public:
   // Throws MachineFault when none can be started.
@@ -50,7 +36,7 @@ class CandidateHandle {
  private:
   Arena& arena(const char* role, std::unique_ptr<Arena>& held, std::size_t bytes);
   void end();
-  std::string ended_how();
+  CandidateLost ended_how();
 
   ZygoteClient& zygote_;
   int device_;

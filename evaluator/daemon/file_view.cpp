@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <system_error>
 
 #include "evaluator/daemon/unique_fd.h"
@@ -53,6 +55,27 @@ void cover_but(const std::string& folder, const std::vector<std::string>& shown)
     fs::create_directories(path);
     const std::string source = "/proc/self/fd/" + std::to_string(original.get());
     if (::mount(source.c_str(), path.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) fail_with("show " + path);
+  }
+}
+
+// Lays a file system of scratch_bytes over `folder`, for its owner, with the plain files that were in it.
+void bound(const std::string& folder) {
+  struct stat owner{};
+  if (::stat(folder.c_str(), &owner) != 0) fail_with(folder);
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    files[entry.path()].assign(std::istreambuf_iterator<char>(in), {});
+    if (!in) fail_with(entry.path());
+  }
+  cover(folder, ("size=" + std::to_string(scratch_bytes) + ",nr_inodes=65536,mode=700,uid=" +
+                 std::to_string(owner.st_uid) + ",gid=" + std::to_string(owner.st_gid))
+                    .c_str());
+  for (const auto& [path, text] : files) {
+    std::ofstream out(path, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) fail_with(path);
   }
 }
 
@@ -117,6 +140,7 @@ void show_only(const FileView& view) {
   for (const std::string& folder : view.hidden) {
     if (is_folder(folder) && !is_below(view.scratch, folder)) cover(folder, "size=64k,mode=755");
   }
+  bound(view.scratch);
   if (is_folder("/dev/shm")) cover("/dev/shm", "size=64m,mode=1777");
   set_read_only("/", true, AT_RECURSIVE);
   // Thread names are written to /proc; the driver keeps small files in /dev/shm.

@@ -3,6 +3,7 @@
 // namespace, and Landlock where the kernel has it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,15 @@ struct FileView {
   std::string scratch;               // the only folder that may be written
 };
 
+// What a candidate may keep in its scratch folder, which lies in memory where mounts are allowed.
+inline constexpr std::uint64_t scratch_bytes = std::uint64_t{1} << 30;
+
 // The folders of the system itself that every process may read: /usr, /lib, /etc, /dev, /proc, ...
 const std::vector<std::string>& system_folders();
 
 // In PID 1 of fresh mount and PID namespaces: private mounts, a fresh /proc, all but the view's folders covered by
-// empty ones, everything but the scratch folder read-only. Throws std::system_error naming the folder.
+// empty ones, everything but the scratch folder read-only. That folder is a file system of its own with the files that
+// were in it, which bounds it and ends with the candidate. Throws std::system_error naming the folder.
 void show_only(const FileView& view);
 
 // Whether this kernel has Landlock.

@@ -24,6 +24,7 @@
 #include "evaluator/daemon/lint.h"
 #include "evaluator/daemon/pairing.h"
 #include "evaluator/daemon/placement.h"
+#include "evaluator/daemon/scratch.h"
 #include "evaluator/daemon/suite_task.h"
 #include "evaluator/daemon/timing.h"
 
@@ -97,6 +98,7 @@ class JudgeImpl : public Judge {
   Verdict evaluate(const EvaluationOrder& order) override;
   LintReport lint(const std::string& task) override;
   const JudgeFacts& facts() const override { return facts_; }
+  bool usable() const override { return !zygote_->stuck(); }
 
  private:
   friend class Evaluation;
@@ -192,7 +194,7 @@ class Evaluation {
     const auto start = Clock::now();
     stage_ = &verdict_.call.failure_class;
     const std::optional<unsigned> user = next_candidate_user(judge_.zygote_->abilities());
-    scratch_ = std::make_unique<ScratchFolder>(user);
+    scratch_ = std::make_unique<ScratchFolder>(judge_.settings_.run_folder, user);
     const std::string path = scratch_->path() + "/kernel_" + verdict_.code_sha256.substr(0, 16) + ".py";
     std::ofstream file(path);
     file << order_.code;

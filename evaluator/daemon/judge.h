@@ -17,7 +17,7 @@ struct JudgeSettings {
   int device = -1;  // -1: CPU, else the CUDA ordinal
   std::string device_text = "cpu";
   std::string suite = "anneal";
-  std::string tasks_folder;
+  std::string tasks_folder, run_folder;
   std::vector<std::string> visible_folders, hidden_folders;  // of the candidates' view of files (file_view.h)
   int capability = 90;
   // Deadlines are the judge's own clock; a candidate that misses one is killed. `call` covers import, compilation and
@@ -49,6 +49,9 @@ class Judge {
   // Likewise, of a task of the suite (lint.h).
   virtual LintReport lint(const std::string& task) = 0;
   virtual const JudgeFacts& facts() const = 0;
+
+  // False for ever once a candidate could not be killed: it may still run on the device.
+  virtual bool usable() const = 0;
 };
 
 }  // namespace anneal::evaluator

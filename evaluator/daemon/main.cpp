@@ -10,23 +10,22 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <iostream>
-#include <list>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <thread>
 
 #include "evaluator/daemon/gpu.h"
 #include "evaluator/daemon/judge.h"
 #include "evaluator/daemon/sandbox.h"
+#include "evaluator/daemon/scratch.h"
+#include "evaluator/daemon/server.h"
+#include "evaluator/daemon/tree_watch.h"
 #include "evaluator/daemon/zygote.h"
 #include "evaluator/protocol.h"
 
@@ -42,12 +41,13 @@ struct Options {
   std::string device = "cpu", tasks, suite = "anneal", target = "sm_90";
   std::vector<std::string> hide;
   int jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 4);
+  std::uint64_t memory_mib = 0;  // of a candidate; 0: its share of the machine
   double call_seconds = 60, run_seconds = 30, perf_seconds = 3;
 };
 
 const char* const usage =
     "usage: anneal-evald --device cpu|cuda:N --tasks DIR [--suite NAME] [--jobs N] [--target sm_XX] [--hide DIR]...\n"
-    "                    [--call-seconds S] [--run-seconds S] [--perf-seconds S]\n"
+    "                    [--call-seconds S] [--run-seconds S] [--perf-seconds S] [--memory-mib N]\n"
     "anneal starts it with a socket on descriptor 3; it is not meant to be run by hand.\n";
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -69,6 +69,8 @@ std::optional<Options> parse(int argc, char** argv) {
         options.hide.push_back(std::filesystem::absolute(value).string());
       else if (name == "--jobs")
         options.jobs = std::stoi(value);
+      else if (name == "--memory-mib")
+        options.memory_mib = std::stoull(value);
       else if (name == "--call-seconds")
         options.call_seconds = std::stod(value);
       else if (name == "--run-seconds")
@@ -85,6 +87,41 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
+// What must not outlive this process: the zygote, with its candidates, and their files.
+struct Remains {
+  std::mutex mutex;
+  ZygoteClient* zygote = nullptr;
+  std::unique_ptr<RunFolder> folder;
+};
+Remains& remains() {
+  static Remains all;
+  return all;
+}
+
+// Python and CUDA are never torn down.
+[[noreturn]] void leave(int status) {
+  remains().mutex.lock();  // never unlocked: whoever comes second waits for the end
+  if (remains().zygote != nullptr) remains().zygote->end();
+  if (remains().folder != nullptr) remains().folder->remove();
+  std::_Exit(status);
+}
+
+// From here on SIGTERM and SIGHUP, and the end of the orchestrator, end this process by way of leave().
+void leave_on_signals() {
+  sigset_t awaited;
+  ::sigemptyset(&awaited);
+  ::sigaddset(&awaited, SIGTERM);
+  ::sigaddset(&awaited, SIGHUP);
+  ::pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // for all threads started later too
+  std::thread([awaited] {
+    int signal = 0;
+    while (::sigwait(&awaited, &signal) != 0) {
+    }
+    leave(128 + signal);
+  }).detach();
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
 // The socket to the orchestrator. Frames of several evaluations are written by several threads.
 class Orchestrator {
  public:
@@ -94,7 +131,7 @@ class Orchestrator {
     for (std::size_t at = 0; at < frame.size();) {
       const ssize_t count = ::write(orchestrator_fd, frame.data() + at, frame.size() - at);
       if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) std::_Exit(0);  // the orchestrator is gone: nobody wants the verdict
+      if (count <= 0) leave(0);  // the orchestrator is gone: nobody wants the verdict
       at += static_cast<std::size_t>(count);
     }
   }
@@ -127,7 +164,7 @@ class Orchestrator {
 
 [[noreturn]] void give_up(Orchestrator& orchestrator, const char* kind, const std::string& message) {
   orchestrator.send({{"type", "fatal"}, {"kind", kind}, {"message", message}});
-  std::_Exit(3);
+  leave(3);
 }
 
 std::string python_executable() {
@@ -193,54 +230,6 @@ int device_ordinal(const std::string& device) {
   throw std::invalid_argument("the device " + device + " is none of cpu, cuda:N");
 }
 
-class Server {
- public:
-  Server(Orchestrator& orchestrator, Judge& judge, int jobs) : orchestrator_(orchestrator), judge_(judge) {
-    for (int i = 0; i < jobs; ++i) workers_.emplace_back([this] { work(); });
-  }
-
-  // `job` gives the answer but for its id; what it throws is a fault.
-  void submit(std::int64_t id, std::function<json(Judge&)> job) {
-    {
-      const std::lock_guard lock(mutex_);
-      queue_.emplace_back(id, std::move(job));
-    }
-    ready_.notify_one();
-  }
-
-  // Only what waits can be cancelled; what runs ends within its deadlines.
-  void cancel(std::int64_t id) {
-    const std::lock_guard lock(mutex_);
-    queue_.remove_if([id](const auto& waiting) { return waiting.first == id; });
-  }
-
- private:
-  void work() {
-    for (;;) {
-      std::unique_lock lock(mutex_);
-      ready_.wait(lock, [this] { return !queue_.empty(); });
-      const auto [id, job] = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      json answer;
-      try {
-        answer = job(judge_);
-      } catch (const std::exception& fault) {
-        answer = {{"type", "fault"}, {"message", fault.what()}};
-      }
-      answer["id"] = id;
-      orchestrator_.send(answer);
-    }
-  }
-
-  Orchestrator& orchestrator_;
-  Judge& judge_;
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::list<std::pair<std::int64_t, std::function<json(Judge&)>>> queue_;
-  std::list<std::thread> workers_;
-};
-
 int run(const Options& options) {
   Orchestrator orchestrator;
   ::signal(SIGPIPE, SIG_IGN);
@@ -284,8 +273,13 @@ int run(const Options& options) {
     py::module_::import("triton");
     py::module_::import("anneal_eval.candidate");
     settings.visible_folders = python_folders();
-    const SandboxAbilities abilities = probe_sandbox(python);
+    SandboxAbilities abilities = probe_sandbox(python);
+    abilities.candidate_memory = options.memory_mib > 0 ? options.memory_mib << 20 : memory_share(options.jobs);
     auto zygote = std::make_unique<ZygoteClient>(fork_zygote(abilities), abilities);
+    remains().zygote = zygote.get();
+    leave_on_signals();  // only now: the zygote must inherit neither the thread nor the blocked signals
+    remains().folder = RunFolder::create();
+    settings.run_folder = remains().folder->path();
     at::set_num_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.jobs));
     judge = Judge::create(settings, std::move(zygote));
     const JudgeFacts& own = judge->facts();
@@ -293,7 +287,7 @@ int run(const Options& options) {
              {"torch", own.torch},        {"triton", own.triton},
              {"python", own.python},      {"driver", own.driver},
              {"sandbox", abilities.text}, {"settings_sha256", own.settings_sha256},
-             {"jobs", options.jobs}};
+             {"jobs", options.jobs},      {"candidate_memory_mib", abilities.candidate_memory >> 20}};
   } catch (const py::error_already_set& error) {
     give_up(orchestrator, "missing", std::string("Python at ") + python + ": " + error.what() + " (run tools/setup)");
   } catch (const std::exception& error) {
@@ -302,33 +296,11 @@ int run(const Options& options) {
   orchestrator.send({{"type", "hello"}, {"protocol", protocol_version}, {"facts", facts}});
 
   const py::gil_scoped_release no_gil;
-  Server server(orchestrator, *judge, options.jobs);
+  Server server([&orchestrator](const json& message) { orchestrator.send(message); }, *judge, options.jobs);
   while (auto message = orchestrator.receive()) {
-    const std::string type = message->value("type", "");
-    if (type == "evaluate") {
-      EvaluationOrder order;
-      order.task = message->at("task").get<std::string>();
-      order.code = message->at("code").get<std::string>();
-      const auto stages = message->at("stages").get<std::set<std::string>>();
-      order.exe = stages.count("exe") != 0;
-      order.perf = stages.count("perf") != 0;
-      order.policy_off = message->value("policy_off", false);
-      server.submit(message->at("id").get<std::int64_t>(), [order = std::move(order)](Judge& judge) {
-        return json{{"type", "verdict"}, {"verdict", verdict_to_json(judge.evaluate(order))}};
-      });
-    } else if (type == "lint") {
-      server.submit(message->at("id").get<std::int64_t>(),
-                    [task = message->at("task").get<std::string>()](Judge& judge) {
-                      return json{{"type", "lint_report"}, {"report", lint_report_to_json(judge.lint(task))}};
-                    });
-    } else if (type == "cancel") {
-      server.cancel(message->at("id").get<std::int64_t>());
-    } else if (type == "shutdown") {
-      break;
-    }
+    if (!server.take(*message)) break;
   }
-  // Candidates and the zygote die with this process (PDEATHSIG); Python and CUDA are never torn down.
-  std::_Exit(0);
+  leave(0);
 }
 
 }  // namespace

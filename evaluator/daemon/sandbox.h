@@ -1,6 +1,7 @@
 // What stands between a candidate and everything else. Entered in the candidate's own processes, after the fork.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "evaluator/daemon/file_view.h"
@@ -21,6 +22,7 @@ struct SandboxAbilities {
   bool landlock = false;
   unsigned own_user = 0, own_group = 0;  // the judge's
   unsigned first_user = 0, users = 0;    // ids that candidates may get, where drop_user
+  std::uint64_t candidate_memory = std::uint64_t{16} << 30;  // bytes that all processes of one may hold
   std::string text;                      // "full", or what is missing
 };
 SandboxAbilities probe_sandbox(const std::string& python_executable);

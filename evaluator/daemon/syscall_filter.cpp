@@ -54,7 +54,11 @@ constexpr std::array refused = {SYS_ptrace,
                                 SYS_swapoff,
                                 SYS_open_by_handle_at,
                                 SYS_pidfd_getfd,
-                                SYS_acct};
+                                SYS_acct,
+                                // Memory that lies in no process, so that nothing counts it.
+                                SYS_memfd_create,
+                                SYS_memfd_secret,
+                                SYS_shmget};
 
 // Numbers from here on are the x32 form of the same calls.
 constexpr std::uint32_t x32_bit = 0x40000000;
@@ -77,6 +81,10 @@ void filter_system_calls() {
     program.push_back(skip(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 1));
     program.push_back(give(denied));
   }
+  // A session is a scheduling group of its own: one that made many would take the others' share of the cores. It is
+  // told that it has one.
+  program.push_back(skip(BPF_JEQ, SYS_setsid, 0, 1));
+  program.push_back(give(SECCOMP_RET_ERRNO));
   // clone3's flags lie in memory, which a filter cannot read; libc falls back to clone when it is absent.
   program.push_back(skip(BPF_JEQ, SYS_clone3, 0, 1));
   program.push_back(give(absent));

@@ -4,8 +4,8 @@
 namespace anneal::evaluator {
 
 // From here on, in this process and all it starts: calls that reach other processes, the kernel, mounts, new namespaces
-// or networks fail with EPERM; calls of another architecture or of the x32 form end the process. Throws
-// std::system_error.
+// or networks, and those that make memory which no process shows, fail with EPERM; setsid does nothing; calls of
+// another architecture or of the x32 form end the process. Throws std::system_error.
 void filter_system_calls();
 
 }  // namespace anneal::evaluator

@@ -6,19 +6,24 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <stdexcept>
 
 #include "evaluator/daemon/candidate.h"
+#include "evaluator/daemon/tree_watch.h"
 
 namespace anneal::evaluator {
 
@@ -78,18 +83,32 @@ int ending_signal(const SandboxAbilities& abilities) {
     std::fprintf(stderr, "anneal-evald: sandbox: %s\n", error.what());
     ::_exit(sandbox_failed_status);
   }
+  // Whether the candidate's sandbox stood, so that its own exit codes are not taken for ours. It unmaps its side.
+  void* page = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) ::_exit(sandbox_failed_status);
+  auto* entered = new (page) std::atomic<bool>(false);
   PyOS_BeforeFork();
   const pid_t candidate = ::fork();
   if (candidate == 0) {
     PyOS_AfterFork_Child();
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    run_candidate(settings, abilities, candidate_socket);
+    enter_sandbox(settings, abilities, candidate_socket);
+    entered->store(true);
+    ::munmap(page, sizeof(std::atomic<bool>));
+    run_candidate(settings, candidate_socket);
   }
   if (::close_range(3, ~0u, 0) != 0)
-    ::_exit(sandbox_failed_status);  // the candidate's socket above all: its end must show as a closed channel
+    ::_exit(sandbox_failed_status);     // the candidate's socket above all: its end must show as a closed channel
+  ::setpriority(PRIO_PROCESS, 0, -10);  // to be heard among hundreds of busy processes; refused without root
+  const bool bounded = (abilities.namespaces & CLONE_NEWNS) != 0;
+  TreeWatch watch(abilities.candidate_memory, bounded ? "" : settings.sandbox.files.scratch, scratch_bytes);
   for (;;) {
-    int signal = 0;
-    if (::sigwait(&awaited, &signal) != 0) continue;
+    constexpr timespec between_looks{0, 50'000'000};
+    const int signal = ::sigtimedwait(&awaited, nullptr, &between_looks);
+    if (const std::optional<int> status = watch.exceeded()) {
+      end_descendants();
+      ::_exit(*status);
+    }
     if (signal == SIGTERM) {
       end_descendants();
       ::_exit(128 + SIGKILL);
@@ -97,7 +116,8 @@ int ending_signal(const SandboxAbilities& abilities) {
     int status = 0;
     for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (ended != candidate) continue;
-      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (entered->load() && code >= sandbox_failed_status && code <= machine_short_status) code = 1;
       end_descendants();
       ::_exit(code);
     }
@@ -219,17 +239,21 @@ Spawned ZygoteClient::spawn(const CandidateSettings& settings) {
 }
 
 std::optional<int> ZygoteClient::kill_and_reap(Spawned& spawned) {
-  // Tearing down hundreds of forked processes takes tens of seconds on a busy machine.
-  constexpr int most_seconds_to_die = 60;
   ::syscall(SYS_pidfd_send_signal, spawned.init.get(), ending_signal(abilities_), nullptr, 0);
   pollfd ended{spawned.init.get(), POLLIN, 0};
   int count;
   do {
-    count = ::poll(&ended, 1, most_seconds_to_die * 1000);
+    count = ::poll(&ended, 1, static_cast<int>(patience_.count()));
   } while (count < 0 && errno == EINTR);
-  if (count <= 0) return std::nullopt;
+  if (count <= 0) {
+    stuck_ = true;
+    return std::nullopt;
+  }
   const json reply = ask({{"op", "reap"}, {"pid", spawned.pid}}, {}, nullptr);
-  if (!reply.contains("status")) return std::nullopt;
+  if (!reply.contains("status")) {
+    stuck_ = true;
+    return std::nullopt;
+  }
   return reply.at("status").get<int>();
 }
 

@@ -2,6 +2,10 @@
 // forked in milliseconds. The judge talks to it through ZygoteClient.
 #pragma once
 
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,15 +30,23 @@ struct Spawned {
 
 class ZygoteClient {
  public:
-  ZygoteClient(Channel channel, SandboxAbilities abilities)
-      : channel_(std::move(channel)), abilities_(std::move(abilities)) {}
+  // patience: how long a candidate may take to die. Tearing down hundreds of forked processes takes tens of seconds on
+  // a busy machine.
+  ZygoteClient(Channel channel, SandboxAbilities abilities,
+               std::chrono::milliseconds patience = std::chrono::minutes(1))
+      : channel_(std::move(channel)), abilities_(std::move(abilities)), patience_(patience) {}
 
   // Throws std::runtime_error when the zygote is gone or could not fork. Thread-safe.
   Spawned spawn(const CandidateSettings& settings);
 
   // Ends the whole candidate, and says its exit status: the code, or 128 + the signal that ended it; nullopt when it
-  // would not die within a minute (a process stuck in the driver), which must end the use of that device.
+  // would not die within a minute (a process stuck in the driver), which must end the use of that device: stuck() says
+  // so from then on.
   std::optional<int> kill_and_reap(Spawned& spawned);
+  bool stuck() const { return stuck_; }
+
+  // Ends the zygote, and with it, by PDEATHSIG, every candidate. Nothing can be asked any more.
+  void end() { ::shutdown(channel_.fd(), SHUT_RDWR); }
 
   const SandboxAbilities& abilities() const { return abilities_; }
 
@@ -45,6 +57,8 @@ class ZygoteClient {
   std::mutex mutex_;
   Channel channel_;
   SandboxAbilities abilities_;
+  std::chrono::milliseconds patience_;
+  std::atomic<bool> stuck_{false};
 };
 
 // Forks the zygote from this process (which must have one thread and no CUDA; throws std::logic_error otherwise) and

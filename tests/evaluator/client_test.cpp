@@ -228,6 +228,18 @@ TEST_F(EvaluatorClient, PassesFaultsAndMalformedVerdictsOnAsErrors) {
   EXPECT_EQ(outcome.restarts, 0);
 }
 
+TEST_F(EvaluatorClient, ADeviceThatItsDaemonGaveUpIsNotStartedAgain) {
+  DaemonOptions daemon = options();
+  daemon.jobs = 1;
+  const Outcome outcome = judge(daemon, {"good kernel", "unusable", "good kernel"});
+  EXPECT_TRUE(outcome.results[0]);
+  for (const std::size_t later : {1u, 2u}) {
+    ASSERT_FALSE(outcome.results[later]);
+    EXPECT_THAT(outcome.results[later].error().message, HasSubstr("a kernel could not be killed"));
+  }
+  EXPECT_EQ(outcome.restarts, 0);
+}
+
 asio::awaitable<void> cancel_one(DaemonOptions options, bool* judged_after) {
   auto client = co_await Client::start(std::move(options));
   EXPECT_TRUE(client);

@@ -82,6 +82,8 @@ def answer(request):
     if "babble" in code:
         with lock:
             channel.sendall(b"\xff\xff\xff\xff")
+    elif "unusable" in code:
+        send({"type": "fatal", "kind": "unusable", "message": "a kernel could not be killed"})
     elif "fault" in code:
         send({"type": "fault", "id": request["id"], "message": "the device is gone"})
     elif "malformed" in code:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A judge for tests: speaks the daemon's protocol and reads its verdict from the kernel's first comment.
 
-"# ok": accepted. "# call CLASS" / "# exe CLASS": fails there. "# die": the daemon ends at once. With ANNEAL_FAKE_EVALD_DELAY
+"# ok": accepted. "# call CLASS" / "# exe CLASS": fails there. "# die": the daemon ends at once; "# unusable": it gives up
+its device. With ANNEAL_FAKE_EVALD_DELAY
 (seconds) every verdict takes that long; with ANNEAL_FAKE_EVALD_ARGUMENTS (a file) it writes its command line there;
 ANNEAL_FAKE_EVALD_FEEDBACK is what it says of a wrong kernel;
 ANNEAL_FAKE_EVALD_KILLED ("FILE:N") kills its first N starts;
@@ -42,6 +43,9 @@ def verdict(task, code):
     stage, detail = words[0], " ".join(words[1:])
     if stage == "die":
         os._exit(1)
+    if stage == "unusable":
+        send({"type": "fatal", "kind": "unusable", "message": "a kernel could not be killed"})
+        time.sleep(60)
     call_ok, ok = stage != "call", stage == "ok"
     interval = None
     return {

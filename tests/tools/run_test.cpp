@@ -463,6 +463,35 @@ TEST(Run, ALostJudgeIsReplacedAndWhatKillsItTwiceIsAMachineFault) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("failed: sum")));
 }
 
+// What was judged is kept; trajectories that have not begun cost no call.
+TEST(Run, ADeviceThatCannotBeUsedAnyMoreStopsTheRunWith1) {
+  TemporaryFolder folder;
+  LocalServer server([](const LocalServer::Request& request) {
+    const std::string place = request.headers.at("x-anneal-place");
+    const std::string task = place.substr(0, place.find('|'));
+    return test::chat_response("```python\n# " + std::string(task == "mul" ? "unusable" : "ok") + "\ndef " + task +
+                               "(x):\n    pass\n```");
+  });
+  const std::string text = config_for(server);
+  const std::string config = folder.write("c.yaml", text.substr(0, text.find("  - {name: geak")));
+  const Outcome outcome = run(folder.path(), {"run", config, "--set", "jobs=1"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("a kernel could not be killed"));
+  EXPECT_EQ(run(folder.path(), {"status", "runs/e2e.db"}).code, 0);
+}
+
+TEST(Eval, ADeviceThatCannotBeUsedAnyMoreHandsOverWhatWasJudgedAndLeavesWith1) {
+  TemporaryFolder folder;
+  folder.write("k/1/mul.py", "# ok\ndef mul(a, b):\n    pass\n");
+  folder.write("k/2/mul.py", "# unusable\ndef mul(a, b):\n    pass\n");
+  folder.write("k/3/mul.py", "# ok\ndef mul(a, b):\n    pass\n");
+  const Outcome outcome = run(folder.path(), {"eval", "k", "--suite", "anneal", "--out", "results", "--jobs", "1"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("1 judged: call 1, exe 1, strict 1, accepted 1"));
+  EXPECT_THAT(outcome.err, HasSubstr("a kernel could not be killed"));
+  EXPECT_EQ(json::parse(folder.read("results/results.jsonl")).at("accepted"), true);
+}
+
 TEST(Run, AJudgeKilledWhileStartingIsStartedAgainTwice) {
   TemporaryFolder folder;
   LocalServer server(answer());

@@ -7,6 +7,7 @@ interpreter. Gaps of the interpreter that are closed here: autotune (every confi
 compiles runs), bf16 constants, and library functions such as tl.sum when triton was imported for compiling.
 """
 
+import dataclasses
 import types
 
 import triton
@@ -80,6 +81,10 @@ def _interpret(function, args, kwargs, grid, watch):
     if callable(grid):  # the candidate's own host code, and watched like the rest of it
         grid = watch.unpaused(grid)
     watch.paused = True
+    # The interpreter leaves assertions out unless its own options say so; a GPU goes by the kernel's.
+    before = interpreter.interpreter_builder.options
+    debug = bool(function.debug or kwargs.get("debug"))
+    interpreter.interpreter_builder.options = dataclasses.replace(before, debug=debug)
     try:
         _interpreted_function(function).run(*args, grid=grid, warmup=False, **kwargs)
     except interpreter.InterpreterError as error:
@@ -94,6 +99,7 @@ def _interpret(function, args, kwargs, grid, watch):
             raise UnsupportedOnCpu(f"Triton's interpreter cannot run {function.fn.__name__}: {text}") from error
         raise
     finally:
+        interpreter.interpreter_builder.options = before
         watch.paused = False
         scope.restore()
 
