@@ -174,7 +174,7 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail_with("no_new_privs");
   if (abilities.landlock) confine_files(settings.files);
-  filter_system_calls();
+  filter_system_calls(settings.on_gpu);
 }
 
 }  // namespace anneal::evaluator

@@ -54,11 +54,10 @@ constexpr std::array refused = {SYS_ptrace,
                                 SYS_swapoff,
                                 SYS_open_by_handle_at,
                                 SYS_pidfd_getfd,
-                                SYS_acct,
-                                // Memory that lies in no process, so that nothing counts it.
-                                SYS_memfd_create,
-                                SYS_memfd_secret,
-                                SYS_shmget};
+                                SYS_acct};
+
+// Memory that lies in no process, so that nothing counts it.
+constexpr std::array memory_calls = {SYS_memfd_create, SYS_memfd_secret, SYS_shmget};
 
 // Numbers from here on are the x32 form of the same calls.
 constexpr std::uint32_t x32_bit = 0x40000000;
@@ -71,7 +70,7 @@ sock_filter skip(std::uint16_t test, std::uint32_t value, std::uint8_t when_true
 
 }  // namespace
 
-void filter_system_calls() {
+void filter_system_calls(bool memory_files) {
   constexpr std::size_t first_argument = offsetof(seccomp_data, args);  // its lower half: little-endian
   constexpr std::uint32_t denied = SECCOMP_RET_ERRNO | EPERM, absent = SECCOMP_RET_ERRNO | ENOSYS;
   std::vector<sock_filter> program = {load(offsetof(seccomp_data, arch)), skip(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
@@ -80,6 +79,12 @@ void filter_system_calls() {
   for (const long call : refused) {
     program.push_back(skip(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 1));
     program.push_back(give(denied));
+  }
+  if (!memory_files) {
+    for (const long call : memory_calls) {
+      program.push_back(skip(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 1));
+      program.push_back(give(denied));
+    }
   }
   // A session is a scheduling group of its own: one that made many would take the others' share of the cores. It is
   // told that it has one.

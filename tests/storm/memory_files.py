@@ -1,4 +1,4 @@
-# task: mul; expect: runtime_error
+# task: mul; expect: runtime_error; devices: cpu
 # Fills files that lie in memory and that nothing maps; the system call that makes them is refused.
 import os
 import time
