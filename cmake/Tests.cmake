@@ -40,7 +40,8 @@ if(TARGET anneal-evald)
   add_dependencies(evaluator_test anneal-evald)
   anneal_tests(evald anneal_evald_parts)
   add_test(NAME evaluator.screen COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/screen_test.py)
-  set_tests_properties(evaluator.screen PROPERTIES TIMEOUT 600)
+  add_test(NAME evaluator.kernel_body COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/kernel_body_test.py)
+  set_tests_properties(evaluator.screen evaluator.kernel_body PROPERTIES TIMEOUT 600)
 endif()
 
 # Every header compiles alone.
