@@ -1,0 +1,259 @@
+"""What a kernel's body may say on the CPU device: what Triton's compiler reads, and nothing that only Python would run.
+
+The compiler reads the syntax tree of a @triton.jit function and never runs it; the interpreter runs it as Python. A body
+that calls the host, or asks which of the two it is in, would be one kernel to the compiler and another one here. So the
+whole tree is held to the nodes that the compiler's own visitor has (dead branches too, which it never visits), every
+name is looked up in the scope that the compiler looks in, and what it stands for is kept: it must be the same thing in
+every later launch.
+"""
+
+import ast
+import builtins
+import enum
+import math
+import sys
+import types
+
+import torch
+import triton
+import triton.language as tl
+from triton._utils import is_namedtuple
+from triton.compiler.code_generator import CodeGenerator
+from triton.runtime.jit import JITCallable, TensorWrapper
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+class HostCode(Exception):
+    """The kernel holds what the compiler cannot have meant to see: the host's Python."""
+
+
+class UnsupportedOnCpu(Exception):
+    """The kernel may be right, but the interpreter cannot run it, or not as the compiler means it."""
+
+
+# Nodes without a visitor of their own, because another node's visitor reads them.
+_PARTS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.comprehension, ast.FormattedValue,
+          ast.Starred)
+_BUILTINS = set(CodeGenerator.builtin_namespace)
+# Where the interpreter's answer is another one than the compiler's: its values are of other Python types.
+_ABOUT_TYPES = {"isinstance", "hasattr", "getattr"}
+# Control flow that the compiler leaves alone in a branch that it drops.
+_IN_DROPPED_BRANCHES = (ast.Raise, ast.Break, ast.Continue, ast.With)
+# Attributes through which Python objects are reached from a kernel's values.
+_HOST_ATTRIBUTES = {"handle", "fn", "run", "warmup", "parse", "src", "raw_src", "get_capture_scope", "format", "format_map",
+                    "to_ir", "signature", "cache", "configs"}
+_PLAIN = (type(None), bool, int, float, str, torch.dtype, tl.dtype)
+
+
+class Body:
+    """One @triton.jit function as it was when it was first launched."""
+
+    def __init__(self, function):
+        """Raises HostCode or UnsupportedOnCpu."""
+        self.function, self.source = function, function.src
+        self.tree = function.parse().body[0]
+        decorators = next(i for i, one in enumerate(function.raw_src) if one.lstrip().startswith("def "))
+        self.first_line = function.starting_line_number + decorators  # of the definition, in its file
+        self.runnable = None  # for the interpreter, made when it is first run
+        self.names = {}  # name -> what it stood for
+        self.callees = []  # functions under @triton.jit that it names
+        self._own = function.__module__.split(".")[0] == "triton"
+        its = self.tree.args
+        self._locals = {one.arg for one in [*its.posonlyargs, *its.args, *its.kwonlyargs]}
+        self._locals |= {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and not _is_load(node)}
+        for statement in self.tree.body:
+            self._visit(statement)
+
+    def check_unchanged(self):
+        """Raises HostCode when the source or a global name is another one than in the first launch."""
+        if self.function.src is not self.source:
+            raise HostCode(f"the source of {self.function.__name__} changed after its first launch")
+        for name, value in self.names.items():
+            now = _look_up(self.function.fn, name)
+            if now is not value and not _same_constant(now, value):
+                raise HostCode(f"{name}, which {self.function.__name__} uses, changed after its first launch")
+
+    def _refuse(self, node, what):
+        raise HostCode(f"{self.function.__name__}, line {self._line(node)}: {what}")
+
+    def _leave(self, node, what):
+        raise UnsupportedOnCpu(f"{self.function.__name__}, line {self._line(node)}: {what}")
+
+    def _line(self, node):
+        return self.first_line + getattr(node, "lineno", 1) - 1
+
+    def _visit(self, node):
+        kind = type(node).__name__
+        if isinstance(node, ast.AnnAssign):  # Python does not evaluate a local variable's annotation
+            for one in (node.target, node.value):
+                if one is not None:
+                    self._visit(one)
+            return
+        if not self._own:
+            self._check_syntax(node, kind)
+        if isinstance(node, ast.Name):
+            if _is_load(node) and node.id not in self._locals:
+                self._check_value(node, node.id, self._global(node))
+        elif isinstance(node, ast.Attribute):
+            self._attribute(node)
+        else:
+            for child in ast.iter_child_nodes(node):
+                self._visit(child)
+
+    def _check_syntax(self, node, kind):
+        if isinstance(node, _IN_DROPPED_BRANCHES):
+            self._leave(node, f"{kind} is in no kernel that the interpreter runs as the compiler would")
+        if isinstance(node, (ast.FunctionDef, ast.Module, ast.arguments, ast.arg)) or not (
+                isinstance(node, _PARTS) or hasattr(CodeGenerator, f"visit_{kind}")):
+            self._refuse(node, f"{kind} is no part of Triton's language")
+        if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)) and not _is_load(node):
+            self._refuse(node, f"a kernel cannot assign to {ast.unparse(node)}")
+        if isinstance(node, ast.ListComp) and (len(node.generators) != 1 or node.generators[0].ifs):
+            self._leave(node, "the compiler reads only plain comprehensions")
+        if isinstance(node, ast.Call) and not isinstance(node.func, (ast.Name, ast.Attribute)):
+            self._visit(node.func)  # what is refused there comes first
+            self._leave(node, f"{ast.unparse(node.func)} is called")
+        if isinstance(node, ast.Compare) and any(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops) and not any(
+                isinstance(one, ast.Constant) for one in [node.left, *node.comparators]):
+            self._leave(node, "identity of values differs between compiler and interpreter")
+
+    def _global(self, node):
+        value = _look_up(self.function.fn, node.id)
+        if value is not _ABSENT:
+            self.names[node.id] = value
+            return value
+        if node.id in _ABOUT_TYPES and not self._own:
+            self._leave(node, f"{node.id} answers otherwise in the compiler than in the interpreter")
+        if node.id not in _BUILTINS and not self._own:
+            if hasattr(builtins, node.id):
+                self._refuse(node, f"Python's {node.id} is no part of Triton's language")
+            raise NameError(f"name '{node.id}' is not defined")
+        return _ABSENT
+
+    def _attribute(self, node):
+        names = []
+        base = node
+        while isinstance(base, ast.Attribute):
+            names.append(base.attr)
+            base = base.value
+        if not self._own:
+            for name in names:
+                if (name.startswith("_") and name != "_unwrap_if_constexpr") or name in _HOST_ATTRIBUTES:
+                    self._refuse(node, f".{name} reaches the host's objects")
+        if not isinstance(base, ast.Name) or base.id in self._locals:
+            self._visit(base)
+            return
+        value, path = self._global(base), base.id
+        for name in reversed(names):
+            if not isinstance(value, types.ModuleType):
+                break
+            value, path = getattr(value, name), f"{path}.{name}"
+        self._check_value(node, path, value)
+
+    def _check_value(self, node, path, value):
+        if isinstance(value, JITCallable):
+            self.callees.append(value)
+        elif value is not _ABSENT and not self._own and not _is_of_triton(value) and not _is_constant(value):
+            self._refuse(node, f"{path} is the host's")
+
+
+_ABSENT = object()
+
+
+def _is_load(node):
+    return isinstance(node.ctx, ast.Load)
+
+
+def _look_up(fn, name):
+    """What the compiler takes `name` for: a variable around the function hides a global one."""
+    if name in fn.__code__.co_freevars:
+        try:
+            return fn.__closure__[fn.__code__.co_freevars.index(name)].cell_contents
+        except ValueError:  # not assigned yet
+            return _ABSENT
+    return fn.__globals__.get(name, _ABSENT)
+
+
+def _same_constant(a, b):
+    return isinstance(a, tl.constexpr) and isinstance(b, tl.constexpr) and type(a.value) is type(b.value) and bool(
+        a.value == b.value)
+
+
+def _is_of_triton(value):
+    """A function or type that triton.language really holds, or one of math: `__module__` alone can be claimed."""
+    if getattr(math, getattr(value, "__name__", ""), None) is value:
+        return True
+    module = getattr(value, "__module__", None) or ""
+    if not module.startswith("triton.language"):
+        return False
+    found = sys.modules.get(module)
+    for name in getattr(value, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _is_constant(value):
+    """What may be baked into a kernel: no code of the host runs when it is used."""
+    if isinstance(value, tl.constexpr):
+        return _is_constant(value.value)
+    if type(value) in _PLAIN or isinstance(value, (JITCallable, tl.dtype, enum.Enum)):
+        return True
+    if isinstance(value, type):
+        return is_namedtuple(value)
+    if isinstance(value, tuple) and (type(value) is tuple or is_namedtuple(type(value))):
+        return all(map(_is_constant, value))
+    return type(value) in (tl.tuple, list) and all(map(_is_constant, value))
+
+
+_bodies = {}
+
+
+def check(function, arguments):
+    """Holds a kernel and all that it calls to the language, and its arguments to data.
+
+    arguments: values by name, as they were bound. Raises HostCode or UnsupportedOnCpu.
+    """
+    todo, seen = [function], set()
+    for name, value in arguments.items():
+        todo.extend(_functions_in(value))
+        if not (_is_constant(value) or _is_data(value)):
+            if callable(value):
+                raise HostCode(f"{function.__name__}: argument {name} is the host's: {type(value).__name__}")
+            raise UnsupportedOnCpu(f"{function.__name__}: argument {name} is of type {type(value).__name__}")
+    while todo:
+        one = todo.pop()
+        if one in seen or not hasattr(one, "parse"):
+            continue
+        seen.add(one)
+        body = body_of(one)
+        if body is not None:
+            todo.extend(body.callees)
+
+
+def _functions_in(value):
+    if isinstance(value, JITCallable):
+        yield value
+    elif isinstance(value, tl.constexpr):
+        yield from _functions_in(value.value)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _functions_in(one)
+
+
+def _is_data(value):
+    if isinstance(value, tuple):
+        return (type(value) is tuple or is_namedtuple(type(value))) and all(_is_constant(one) or _is_data(one) for one in value)
+    return type(value) in (torch.Tensor, torch.nn.Parameter, TensorWrapper, TensorDescriptor)
+
+
+def body_of(function):
+    """The function's Body: checked the first time, found unchanged later. None for what only runs while compiling."""
+    if not isinstance(function, triton.runtime.jit.JITFunction):
+        if not function.__module__.startswith("triton."):
+            raise UnsupportedOnCpu(f"{function.__name__} is Python for the compiler to run, and the interpreter's values are others")
+        return None
+    if id(function) not in _bodies:
+        _bodies[id(function)] = Body(function)  # holds the function, so that its id is not given again
+    body = _bodies[id(function)]
+    body.check_unchanged()
+    return body

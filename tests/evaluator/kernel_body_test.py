@@ -1,0 +1,171 @@
+"""What a kernel's body may say on the CPU device. Run by ctest with the Python of anneal-evald."""
+import importlib.util
+import os
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "evaluator", "python"))
+
+from anneal_eval import kernel_body, memory  # noqa: E402
+from anneal_eval.kernel_body import Body, HostCode, UnsupportedOnCpu  # noqa: E402
+
+HEAD = "import math\nimport torch\nimport triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n" \
+       "ONE = tl.constexpr(1)\ndata = torch.ones(1)\ndef host(x): return x\n" \
+       "host_class = type('A', (), {'__module__': 'triton.language.core', '__qualname__': 'tensor'})\n" \
+       "@triton.jit\ndef helper(x):\n    return x\n\n@triton.jit\ndef kernel(x, n, B: tl.constexpr, F: tl.constexpr = None):\n"
+
+REFUSED = """
+host(x)
+torch.exp(x)
+data.sum()
+x = data
+host_class(x)
+tl.core.builtins.exec("")
+x.handle
+x.__class__
+helper.fn(x)
+F.fn(x)
+x._value
+"{0.handle}".format(x)
+(lambda: x)()
+{1: x}
+{1, 2}
+(y := x)
+import math
+from math import exp
+global data
+del x
+x.y = 1
+x[0] = 1
+yield x
+type(x)
+globals()
+eval("x")
+try:\n        pass\n    except Exception: pass
+def g(): pass
+class A: pass
+if B < 0:\n        host(x)
+return host(x)
+[host(i) for i in (1, 2)]
+f"{host(x)}"
+"""
+LEFT = """
+isinstance(x, tl.constexpr)
+hasattr(x, "value")
+getattr(x, "handle")
+x is n
+if B < 0:\n        raise n
+with tl.thing(): pass
+[i for i in (1, 2) if i]
+tl.where(n, x, n)(x)
+"""
+ALLOWED = """
+helper(x)
+F(x)
+y: tl.constexpr = B * 2
+y: host = B
+if F is not None:\n        F(x)
+for i in range(0, n, B):\n        x += i
+for i in tl.static_range(2):\n        x += i
+while n > 0:\n        n -= 1
+math.log2(B)
+x = float("-inf") + math.pi + ONE
+tl.store(x + tl.arange(0, B), tl.load(x, mask=n < B, other=0).to(tl.float32))
+tl.math.exp(x)
+libdevice.tanh(x)
+tl.reduce(x, 0, helper)
+x[:, None] * x[None, :]
+a, b = x, n
+tl.static_assert(B > 0, "B")
+tl.device_print("x", x)
+print("x", x)
+assert n > 0, "n"
+return
+y = x if B > 1 else n
+not n and (x or n)
+max(min(n, B), 1)
+triton.cdiv(B, 2)
+[i + 1 for i in (1, 2)]
+x.type.element_ty
+"""
+
+
+def kernels(lines):
+    for line in lines.strip().splitlines():
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(HEAD + "    " + line.replace("\\n", "\n") + "\n")
+            file.flush()
+            spec = importlib.util.spec_from_file_location("candidate", file.name)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            yield line, module
+
+
+class KernelBody(unittest.TestCase):
+    def test_refuses_the_hosts_code(self):
+        for line, module in kernels(REFUSED.replace("\n        ", "\\n        ").replace("\n    except", "\\n    except")):
+            with self.subTest(line), self.assertRaises(HostCode):
+                Body(module.kernel)
+
+    def test_leaves_what_only_the_compiler_can_answer(self):
+        for line, module in kernels(LEFT.replace("\n        ", "\\n        ")):
+            with self.subTest(line), self.assertRaises(UnsupportedOnCpu):
+                Body(module.kernel)
+
+    def test_accepts_the_language(self):
+        for line, module in kernels(ALLOWED.replace("\n        ", "\\n        ")):
+            with self.subTest(line):
+                Body(module.kernel)
+
+    def test_a_rebound_name_is_refused(self):
+        for line, module in kernels("helper(x) + ONE"):
+            body = kernel_body.body_of(module.kernel)
+            module.ONE = tl.constexpr(1)
+            body.check_unchanged()
+            module.helper = module.kernel
+            self.assertRaises(HostCode, body.check_unchanged)
+
+    def test_arguments_are_data(self):
+        for line, module in kernels("F(x)"):
+            for value in (None, 1, 2.0, True, "s", tl.float32, torch.float32, module.helper, (1, module.helper), torch.ones(1)):
+                kernel_body.check(module.kernel, {"F": value})
+            for value in (module.host, torch.exp, lambda: 0, print):
+                self.assertRaises(HostCode, kernel_body.check, module.kernel, {"F": value})
+            self.assertRaises(UnsupportedOnCpu, kernel_body.check, module.kernel, {"F": object()})
+
+    def test_accepts_tritons_own_functions(self):
+        checked = 0
+        for module in (tl.standard, tl.random):
+            for value in vars(module).values():
+                if isinstance(value, triton.runtime.jit.JITFunction):
+                    Body(value)
+                    checked += 1
+        self.assertGreater(checked, 30)
+
+
+class Memory(unittest.TestCase):
+    def test_every_lane_lies_in_a_tensor_of_the_launch(self):
+        tensor = torch.zeros(8)
+        buffers = memory.Buffers({"x": tensor[2:4], "n": 3})
+        memory.interpreter.interpreter_builder.grid_idx = (0, 0, 0)
+        for elements, kept, legal in (([0, 7], [1, 1], True), ([-1, 0], [1, 1], False), ([7, 8], [1, 1], False),
+                                      ([7, 8], [1, 0], True), ([9], [0], True)):
+            at = np.array([tensor.data_ptr() + 4 * one for one in elements], dtype=np.uint64)
+            pointers = memory.TensorHandle(at, tl.pointer_type(tl.float32))
+            mask = memory.TensorHandle(np.array(kept, dtype=bool), tl.int1)
+            with self.subTest(elements):
+                if legal:
+                    buffers.check("reads", pointers, mask)
+                else:
+                    self.assertRaises(memory.IllegalAccess, buffers.check, "reads", pointers, mask)
+
+
+if __name__ == "__main__":
+    unittest.main()
