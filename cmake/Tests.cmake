@@ -44,6 +44,10 @@ if(TARGET anneal-evald)
     add_test(NAME evaluator.${name} COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/${name}_test.py)
     set_tests_properties(evaluator.${name} PROPERTIES TIMEOUT 600)
   endforeach()
+  set(sources ${CMAKE_SOURCE_DIR}/tests)
+  add_test(NAME tools.declared COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tools/bench/declared.py judge
+    $<TARGET_FILE:anneal> cpu ${CMAKE_BINARY_DIR}/declared ${sources}/exploits ${sources}/controls)
+  set_tests_properties(tools.declared PROPERTIES TIMEOUT 1800 RUN_SERIAL TRUE)
   add_test(NAME tools.storm COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tools/bench/storm.py
     $<TARGET_FILE:anneal> $<TARGET_FILE:anneal-evald> ${CMAKE_BINARY_DIR}/storm --evaluations 33 --call-seconds 15)
   set_tests_properties(tools.storm PROPERTIES TIMEOUT 600 RUN_SERIAL TRUE)  # it has deadlines

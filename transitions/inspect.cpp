@@ -23,7 +23,7 @@ std::string state_words(const TrajectoryRecord& t) {
 
 std::string outcome(const AttemptRecord& a) {
   if (a.reply_class != "ok") return a.reply_class;
-  if (!a.judged) return "not judged";
+  if (!a.judged) return a.call_class.empty() ? "not judged" : "not judged: unsupported_on_cpu";
   if (!a.call_ok) return "call: " + a.call_class;
   if (!a.strict_ok) return "exe: " + a.exe_class;
   if (!a.policy_ok) return "policy: " + a.policy_class;

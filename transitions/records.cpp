@@ -12,6 +12,8 @@ std::optional<double> real(const SQLite::Column& column) {
   return column.getDouble();
 }
 
+constexpr std::string_view unsupported = "unsupported_on_cpu";
+
 bool has_flag(const std::string& flags_json, std::string_view flag) {
   const nlohmann::json flags = nlohmann::json::parse(flags_json);
   return std::find(flags.begin(), flags.end(), flag) != flags.end();
@@ -96,6 +98,8 @@ Records read_records(Database& db) {
         a.perf_status = s.getColumn(19).getString();
         a.perf_verdict = s.getColumn(20).getString();
         a.flags_json = s.getColumn(21).getString();
+        // The cpu device says nothing of a kernel that Triton's interpreter cannot run.
+        a.judged = a.call_class != unsupported && a.exe_class != unsupported;
         if (a.perf_status == "measured") {
           a.speedup = real(s.getColumn(22));
           a.speedup_lo = real(s.getColumn(23));

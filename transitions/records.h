@@ -17,7 +17,7 @@ struct AttemptRecord {
   int iteration = 0, slot = 0;
   std::string role, mode, reply_class, code_sha256, normalised_sha256, llm_call, evaluation;
   std::vector<std::string> parents;
-  bool judged = false;  // has a verdict
+  bool judged = false;  // has a verdict other than unsupported_on_cpu
   bool call_ok = false, exe_ok = false, strict_ok = false, policy_ok = false;
   bool correct = false;  // `accepted`
   std::string call_class, exe_class, policy_class, perf_status, perf_verdict, flags_json;

@@ -20,10 +20,10 @@ struct SandboxAbilities {
   unsigned long namespaces = 0;  // CLONE_NEW* flags for clone3; 0: none
   bool drop_user = false;        // root: the candidate becomes an unprivileged user
   bool landlock = false;
-  unsigned own_user = 0, own_group = 0;  // the judge's
-  unsigned first_user = 0, users = 0;    // ids that candidates may get, where drop_user
+  unsigned own_user = 0, own_group = 0;                      // the judge's
+  unsigned first_user = 0, users = 0;                        // ids that candidates may get, where drop_user
   std::uint64_t candidate_memory = std::uint64_t{16} << 30;  // bytes that all processes of one may hold
-  std::string text;                      // "full", or what is missing
+  std::string text;                                          // "full", or what is missing
 };
 SandboxAbilities probe_sandbox(const std::string& python_executable);
 

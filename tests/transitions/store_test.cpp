@@ -382,6 +382,28 @@ TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
   EXPECT_THAT(print_report(r), HasSubstr("not measured: "));
 }
 
+TEST_F(StoreTest, AKernelThatTheInterpreterCannotRunIsInNoRate) {
+  base();
+  EvaluationRow e;
+  e.id = "e";
+  e.device = "d";
+  e.verdict.task = "gelu";
+  e.verdict.call.failure_class = "unsupported_on_cpu";
+  ok(store_->put_evaluation(e));
+  AttemptRow row;
+  row.id = "dddd0";
+  row.trajectory = "t";
+  row.reply_class = "ok";
+  row.code = "x = 1\n";
+  row.evaluation = "e";
+  ok(store_->put_attempt(row));
+  ok(store_->close());
+  store_.reset();
+  const nlohmann::json r = report({file_}).value();
+  EXPECT_EQ(r["methods"][0]["not_judged"], 1);
+  EXPECT_EQ(r["barriers"]["geak@m"]["call"]["of"], 0);
+}
+
 TEST_F(StoreTest, AKernelThatAGpuFoundTooSlowToBeTimedIsNotFast) {
   base();
   ok(store_->put_device({"g", "cuda:0", "NVIDIA H200", "{}"}));

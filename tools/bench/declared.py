@@ -2,14 +2,17 @@
 
     declared.py write DEVICE OUT.jsonl PATH...     submissions for `anneal eval`, those of DEVICE (cpu or cuda); PATH: a file or a folder
     declared.py check OUT.jsonl RESULTS.jsonl        a table; exit 1 unless every verdict is the declared one
+    declared.py judge ANNEAL DEVICE FOLDER PATH...   both, with `anneal eval` between them, in FOLDER; DEVICE: cpu, cuda:0
 
-First line: `# task: mul; expect: CLASS[; cuda: CLASS][; devices: cpu|cuda][; speedup: below X][; open: yes]`. CLASS is of the first
-stage that failed, or ok; cuda: where another is right on a GPU. open: no defence is known yet; it counts apart, and as wrong once it gets its class after all.
+First line: `# task: mul; expect: CLASS[; on cuda: CLASS][; devices: cpu|cuda][; speedup: below X][; open: yes]`. CLASS is of the first
+stage that failed, or ok; on cuda: where another is right on a GPU. open: no defence is known yet; it counts apart, and as wrong once it gets its class after all.
 """
 
 import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 
@@ -38,7 +41,7 @@ def check(submitted, results):
     for submission, one in zip(submissions, verdicts, strict=True):
         first = submission["code"].split("\n", 1)[0]
         expected = re.search(r"expect: (\w+)", first)[1]
-        if one["device"] != "cpu" and (on_gpu := re.search(r"; cuda: (\w+)", first)):
+        if one["device"] != "cpu" and (on_gpu := re.search(r"; on cuda: (\w+)", first)):
             expected = on_gpu[1]
         limit = re.search(r"speedup: below ([\d.]+)", first)
         got, speedup = decisive_class(one), one["perf"].get("speedup")
@@ -56,8 +59,21 @@ def check(submitted, results):
     return 1 if wrong else 0
 
 
+def judge(anneal, device, folder, paths):
+    folder.mkdir(parents=True, exist_ok=True)
+    write(device.split(":")[0], folder / "submissions.jsonl", paths)
+    command = [anneal, "eval", folder / "submissions.jsonl", "--suite", "anneal", "--device", device, "--out", folder]
+    if device != "cpu":  # most of them never come to be timed, and starting CUDA takes longer than the rest
+        command += ["--jobs", str(os.cpu_count())]
+    if status := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+        return status
+    return check(folder / "submissions.jsonl", folder / "results.jsonl")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(sys.argv[2], sys.argv[3], sys.argv[4:])
+    elif sys.argv[1] == "judge":
+        sys.exit(judge(sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4]), sys.argv[5:]))
     else:
         sys.exit(check(sys.argv[2], sys.argv[3]))
