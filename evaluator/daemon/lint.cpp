@@ -36,12 +36,6 @@ std::string fresh_draw() {
   return text.str();
 }
 
-bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  if (a.numel() == 0) return true;
-  return at::equal(a.contiguous().flatten().view(at::kByte), b.contiguous().flatten().view(at::kByte));
-}
-
 double largest(const at::Tensor& values) {
   return values.numel() == 0 ? 0 : values.to(at::kDouble).abs().max().item<double>();
 }

@@ -61,10 +61,4 @@ std::int64_t largest_of(const std::vector<Argument>& arguments) {
   return largest;
 }
 
-bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor left = a.contiguous().flatten(), right = b.contiguous().flatten();
-  if (left.numel() != right.numel()) return false;
-  return left.numel() == 0 || at::equal(left.view(at::kByte), right.view(at::kByte));
-}
-
 }  // namespace anneal::evaluator

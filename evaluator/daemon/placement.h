@@ -37,7 +37,4 @@ PlacedArguments place(Arena& arena, std::vector<Argument> arguments, std::size_t
 // Elements of the largest tensor; 0 without one.
 std::int64_t largest_of(const std::vector<Argument>& arguments);
 
-// Bit for bit, whatever the strides.
-bool same_bytes(const at::Tensor& a, const at::Tensor& b);
-
 }  // namespace anneal::evaluator

@@ -100,4 +100,10 @@ at::Tensor flat_span(const at::Tensor& tensor) {
   return at::as_strided(tensor, {layout_of(tensor).span()}, {1}, tensor.storage_offset());
 }
 
+bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+  if (a.numel() == 0) return true;
+  return at::equal(a.contiguous().flatten().view(at::kByte), b.contiguous().flatten().view(at::kByte));
+}
+
 }  // namespace anneal::evaluator

@@ -37,6 +37,9 @@ at::Tensor tensor_at(std::byte* arena, const TensorLayout& layout, int device);
 // pattern, overlapping ones too.
 at::Tensor flat_span(const at::Tensor& tensor);
 
+// Equal shape, dtype and bits, whatever the strides.
+bool same_bytes(const at::Tensor& a, const at::Tensor& b);
+
 inline constexpr std::size_t arena_alignment = 256;
 inline std::size_t align_up(std::size_t bytes) {
   return (bytes + arena_alignment - 1) / arena_alignment * arena_alignment;
