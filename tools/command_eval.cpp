@@ -1,7 +1,5 @@
 // anneal eval: judges kernels without a model.
 #include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/system/system_error.hpp>
@@ -16,10 +14,10 @@
 #include "agents/orchestrator.h"
 #include "agents/suggest.h"
 #include "agents/text.h"
-#include "async/interrupt.h"
 #include "async/nursery.h"
 #include "async/sha256.h"
 #include "tools/command.h"
+#include "tools/interruptible.h"
 #include "tools/judge.h"
 #include "tools/submissions.h"
 #include "transitions/ids.h"
@@ -263,25 +261,8 @@ int run(const Options& options) {
   judge_options.target = options.target;
   judge_options.hide = folders_to_hide(options.database, {}, *data, *evald);
 
-  asio::cancellation_signal cancel;
-  Interrupt interrupt(session.io.get_executor(), [&] { cancel.emit(asio::cancellation_type::terminal); });
-  std::optional<Result<void>> ended;
-  std::string thrown;
-  asio::co_spawn(session.io, judge_all(&session, judge_options),
-                 asio::bind_cancellation_slot(cancel.slot(), [&](std::exception_ptr e, Result<void> result) {
-                   if (e) {
-                     try {
-                       std::rethrow_exception(e);
-                     } catch (const std::exception& exception) {
-                       thrown = exception.what();
-                     }
-                   } else {
-                     ended = std::move(result);
-                   }
-                   interrupt.stop();
-                   session.judge.reset();
-                 }));
-  session.io.run();
+  const WorkEnd end =
+      run_interruptibly(session.io, judge_all(&session, judge_options), [&session] { session.judge.reset(); });
   std::optional<Error> store_error;
   if (session.store != nullptr) {
     session.io.restart();
@@ -297,7 +278,7 @@ int run(const Options& options) {
   // However it ended: what was judged is handed over.
   const bool any_judged = std::any_of(session.judged.begin(), session.judged.end(),
                                       [](const Judged& judged) { return judged.verdict && *judged.verdict; });
-  if (any_judged || (ended && *ended)) {
+  if (any_judged || end.result) {
     print_table(session);
     const bool any_failed = std::any_of(session.judged.begin(), session.judged.end(), [](const Judged& judged) {
       return judged.verdict && *judged.verdict && !(*judged.verdict)->accepted;
@@ -308,13 +289,12 @@ int run(const Options& options) {
       std::fprintf(stderr, "%s is written\n", (fs::path(options.out) / "results.jsonl").c_str());
     }
   }
-  if (interrupt.requested()) {
+  if (end.interrupted) {
     std::fprintf(stderr, "interrupted; run the same command again%s\n",
                  options.database.empty() ? "" : ": what was judged is found in the database");
     return exit_interrupted;
   }
-  if (!ended) return report_error(Error{ErrorKind::internal, "internal error: " + thrown + "."});
-  if (!*ended) return report_error(ended->error());
+  if (!end.result) return report_error(end.result.error());
   if (store_error) return report_error(*store_error);
   for (const Judged& judged : session.judged) {
     if (judged.verdict && !*judged.verdict) return report_error(judged.verdict->error()), exit_failed;

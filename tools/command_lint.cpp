@@ -1,8 +1,5 @@
 // anneal tasks lint: whether tasks are fit to judge with. The judge's daemon does the work; here are order and output.
 #include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <iostream>
 #include <memory>
@@ -10,10 +7,10 @@
 #include <optional>
 
 #include "agents/text.h"
-#include "async/interrupt.h"
 #include "async/nursery.h"
 #include "evaluator/client.h"
 #include "tools/command.h"
+#include "tools/interruptible.h"
 #include "tools/judge.h"
 
 namespace anneal::tools {
@@ -133,31 +130,13 @@ int run(const Options& options) {
                agents::count_of(static_cast<long long>(session.tasks.size()), "task", "tasks").c_str(),
                device->c_str());
 
-  asio::cancellation_signal cancel;
-  Interrupt interrupt(session.io.get_executor(), [&] { cancel.emit(asio::cancellation_type::terminal); });
-  std::optional<Result<void>> ended;
-  std::string thrown;
-  asio::co_spawn(session.io, lint_all(&session, judge_options),
-                 asio::bind_cancellation_slot(cancel.slot(), [&](std::exception_ptr e, Result<void> result) {
-                   if (e) {
-                     try {
-                       std::rethrow_exception(e);
-                     } catch (const std::exception& exception) {
-                       thrown = exception.what();
-                     }
-                   } else {
-                     ended = std::move(result);
-                   }
-                   interrupt.stop();
-                   session.judge.reset();
-                 }));
-  session.io.run();
-  if (interrupt.requested()) {
+  const WorkEnd end =
+      run_interruptibly(session.io, lint_all(&session, judge_options), [&session] { session.judge.reset(); });
+  if (end.interrupted) {
     std::fprintf(stderr, "interrupted; run the same command again\n");
     return exit_interrupted;
   }
-  if (!ended) return report_error(Error{ErrorKind::internal, "internal error: " + thrown + "."});
-  if (!*ended) return report_error(ended->error());
+  if (!end.result) return report_error(end.result.error());
   if (session.unfit > 0) {
     std::fprintf(stderr, "anneal: %zu of %s failed\n", session.unfit,
                  agents::count_of(static_cast<long long>(session.tasks.size()), "task", "tasks").c_str());
