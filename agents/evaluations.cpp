@@ -30,14 +30,7 @@ Evaluations::Evaluations(transitions::Store& store, evaluator::Judge& judge, std
 
 awaitable<Result<EvaluationRow>> Evaluations::judge(Task task, std::string code, std::string normalised,
                                                     std::string id) {
-  transitions::EvaluationKey key;
-  key.normalised_sha256 = normalised;
-  key.task = task.id;
-  key.task_sha256 = task.file_sha256;
-  key.device = device_;
-  key.settings_sha256 = judge_.facts().settings_sha256;
-  key.policy_off = policy_off_;
-  auto stored = co_await store_.find_evaluation_of(std::move(key));
+  auto stored = co_await store_.find_evaluation(id);
   if (!stored) co_return tl::unexpected(stored.error());
   if (*stored) {
     ++found_;
@@ -62,11 +55,14 @@ awaitable<Result<EvaluationRow>> Evaluations::judge(Task task, std::string code,
   co_return row;
 }
 
-awaitable<Result<EvaluationRow>> Evaluations::evaluate(Task task, std::string code) {
+bool judged_for_itself(const std::string& attempt) { return std::stoul(attempt.substr(0, 8), nullptr, 16) % 20 == 0; }
+
+awaitable<Result<EvaluationRow>> Evaluations::evaluate(Task task, std::string code, std::string attempt) {
   const std::string normalised = transitions::normalised_sha256(code);
+  const std::string own = !attempt.empty() && judged_for_itself(attempt) ? attempt : std::string();
   const std::string id =
       transitions::make_id({"evaluation", task.id, task.file_sha256, device_, judge_.facts().settings_sha256,
-                            policy_off_ ? "policy off" : "policy on", normalised});
+                            policy_off_ ? "policy off" : "policy on", normalised, own});
   const auto executor = co_await asio::this_coro::executor;
   for (;;) {
     const auto at = in_flight_.find(id);

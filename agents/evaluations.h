@@ -1,4 +1,6 @@
-// Verdicts, each found again where the same code was judged before: in the store, or at this moment in flight.
+// Verdicts, each found again where the same code was judged before: in the store, or at this moment in flight. A random
+// twentieth of the attempts is judged for itself, so that a report can say how often two verdicts on one code differ
+// (METRICS, "Transition kinds").
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -13,14 +15,18 @@
 
 namespace anneal::agents {
 
+// Whether this attempt's code is judged for itself: one attempt in twenty, by the id alone, so that a resumed run and a
+// shard choose the same ones. `attempt` is a UUID whose first eight digits are uniform.
+bool judged_for_itself(const std::string& attempt);
+
 class Evaluations {
  public:
   // `store` and `judge` outlive it. `device` is the row of the judge's device; `policy_off` as in EvaluationRequest.
   Evaluations(transitions::Store& store, evaluator::Judge& judge, std::string device, bool policy_off);
 
-  // The stored evaluation of `code` on `task`. "Same" means the same normalised code, task and content of its file,
-  // device, settings and policy_off. An Error means that the machine or the store failed.
-  boost::asio::awaitable<Result<transitions::EvaluationRow>> evaluate(Task task, std::string code);
+  // The stored evaluation of `code` on `task`, for the attempt of that id (empty: for none). "Same" means the same normalised code, task
+  // and content of its file, device, settings and policy_off. An Error means that the machine or the store failed.
+  boost::asio::awaitable<Result<transitions::EvaluationRow>> evaluate(Task task, std::string code, std::string attempt);
 
   long long judged() const { return judged_; }
   long long found() const { return found_; }

@@ -215,7 +215,7 @@ awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
   if (parsed.reply_class == "ok") {
     row.code_sha256 = sha256_hex(row.code);
     row.normalised_sha256 = transitions::normalised_sha256(row.code);
-    auto evaluation = co_await services_.evaluations.evaluate(task_, row.code);
+    auto evaluation = co_await services_.evaluations.evaluate(task_, row.code, row.id);
     if (!evaluation) co_return tl::unexpected(evaluation.error());
     row.evaluation = evaluation->id;
     attempt.verdict = std::move(evaluation->verdict);

@@ -54,7 +54,7 @@ struct Session {
 awaitable<void> judge_one(Session* session, agents::Evaluations* evaluations, size_t index) {
   const Submission& submission = session->submissions[index];
   if (evaluations != nullptr) {
-    auto row = co_await evaluations->evaluate(submission.task, submission.code);
+    auto row = co_await evaluations->evaluate(submission.task, submission.code, "");
     if (row) {
       session->judged[index].verdict.emplace(std::move(row->verdict));
     } else {

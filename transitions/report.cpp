@@ -28,6 +28,30 @@ std::string failure_class(const AttemptRecord& a) {
   return a.policy_class;
 }
 
+// Adds, for each code that has several evaluations of one task, those beyond the first, and how many of them reached
+// another stage than it. Attempts that share an evaluation cannot disagree.
+void count_flaky(const Records& records, std::map<std::string, Counted>& by_task) {
+  struct Judged {
+    std::string stage;
+    std::set<std::string> evaluations;
+  };
+  std::map<std::pair<std::string, std::string>, Judged> first;
+  for (const TrajectoryRecord& trajectory : records.trajectories) {
+    for (const std::size_t index : trajectory.attempts) {
+      const AttemptRecord& attempt = records.attempts[index];
+      if (attempt.missing() || attempt.evaluation.empty() || attempt.normalised_sha256.empty()) continue;
+      Judged& judged = first[{trajectory.task, attempt.normalised_sha256}];
+      if (!judged.evaluations.insert(attempt.evaluation).second) continue;
+      if (judged.evaluations.size() == 1) {
+        judged.stage = stage_of(attempt);
+        continue;
+      }
+      ++by_task[trajectory.task].of;
+      by_task[trajectory.task].passed += judged.stage != stage_of(attempt);
+    }
+  }
+}
+
 }  // namespace
 
 Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
@@ -58,7 +82,7 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
   out["methods"] = json::array();
   for (const char* key : {"barriers", "fast_p", "total_outcome", "time_to_rescue"}) out[key] = json::object();
   json categories = json::array(), failures = json::object(), flags = json::object();
-  std::map<std::string, Counted> flaky;  // of pairs of the same code that was judged twice
+  std::map<std::string, Counted> flaky;  // of second verdicts on the same code: those that differ from the first
   std::set<std::string> all_tasks;
   for (std::size_t f = 0; f < all.size(); ++f) {
     const Records& records = all[f];
@@ -70,6 +94,7 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
       arm.trajectories.push_back(&t);
       trajectory_of[t.id] = &t;
     }
+    count_flaky(records, flaky);
     for (auto& [key, arm] : arms) {
       json m;
       // The parts of a sharded experiment are files of their own.
@@ -130,13 +155,6 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
         count(kinds, t.kind);
         count(weighted, t.kind, t.weight);
         if (t.ratio) ratios[trajectory.task].push_back(*t.ratio);
-        // Only a second evaluation can disagree: a verdict that was found again is the same one.
-        const AttemptRecord& parent = records.attempts[t.parent];
-        if (!child.normalised_sha256.empty() && parent.normalised_sha256 == child.normalised_sha256 &&
-            parent.evaluation != child.evaluation) {
-          ++flaky[trajectory.task].of;
-          flaky[trajectory.task].passed += t.kind == "flaky";
-        }
       }
       m["transitions"] = kinds;
       m["transitions_weighted"] = weighted;
@@ -182,8 +200,7 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
   }
   missing["methods.fixes"] = "not measured: edits are not labelled";
   missing["methods.usd"] = "not measured: no prices are known";
-  if (flaky.empty())
-    missing["flaky_rate"] = "not measured: no code was judged twice; judging 5 % of it anew is not implemented";
+  if (flaky.empty()) missing["flaky_rate"] = "not measured: no code was judged twice";
   out["detectable_difference"] = nullptr;
   if (const double points = detectable_difference(static_cast<int>(all_tasks.size()), 0.2); points < 1)
     out["detectable_difference"] = points;

@@ -498,23 +498,6 @@ class SqliteStore final : public Store {
         });
   }
 
-  awaitable<Result<std::optional<EvaluationRow>>> find_evaluation_of(EvaluationKey key) override {
-    return read<std::optional<EvaluationRow>>(
-        [key = std::move(key)](Database& db) -> Result<std::optional<EvaluationRow>> {
-          SQLite::Statement s(db.sql(),
-                              "SELECT id, device, normalised_sha256, verdict, task_sha256, policy_off FROM evaluation "
-                              "WHERE normalised_sha256 = ? AND task = ? AND device = ? AND settings_sha256 = ? AND "
-                              "task_sha256 = ? AND policy_off = ? ORDER BY rowid LIMIT 1");
-          s.bind(1, key.normalised_sha256);
-          s.bind(2, key.task);
-          s.bind(3, key.device);
-          s.bind(4, key.settings_sha256);
-          s.bind(5, key.task_sha256);
-          s.bind(6, key.policy_off ? 1 : 0);
-          return read_evaluation(db, s);
-        });
-  }
-
   awaitable<Result<std::vector<TrajectoryState>>> trajectory_states() override {
     return read<std::vector<TrajectoryState>>([](Database& db) -> Result<std::vector<TrajectoryState>> {
       std::vector<TrajectoryState> states;

@@ -69,14 +69,6 @@ struct EvaluationRow {
   bool policy_off = false;
 };
 
-// What a verdict is found again by: everything that it depends on beside the draw.
-struct EvaluationKey {
-  std::string normalised_sha256, task, task_sha256;
-  std::string device;  // DeviceRow id
-  std::string settings_sha256;
-  bool policy_off = false;
-};
-
 // `state` of a trajectory, from its last event: "running", "done", "failed: ...".
 struct TrajectoryState {
   std::string trajectory, state;
@@ -104,8 +96,6 @@ class Store : public llm::ExchangeStore {
   virtual boost::asio::awaitable<Result<std::optional<ExperimentRow>>> find_experiment() = 0;
   virtual boost::asio::awaitable<Result<std::optional<AttemptRow>>> find_attempt(std::string id) = 0;
   virtual boost::asio::awaitable<Result<std::optional<EvaluationRow>>> find_evaluation(std::string id) = 0;
-  // The earliest evaluation of that key.
-  virtual boost::asio::awaitable<Result<std::optional<EvaluationRow>>> find_evaluation_of(EvaluationKey key) = 0;
   virtual boost::asio::awaitable<Result<std::vector<TrajectoryState>>> trajectory_states() = 0;
   // Writes everything queued, checkpoints the WAL and closes. Nothing may be awaited after it.
   virtual boost::asio::awaitable<Result<void>> close() = 0;

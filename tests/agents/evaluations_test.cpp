@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fakes.h"
+#include "transitions/ids.h"
 
 namespace anneal::agents {
 namespace {
@@ -10,7 +11,8 @@ namespace {
 using namespace anneal::agents::testing;
 
 // Judges `# ok` for `task` on the database `file`; returns how often the judge was asked for it.
-long long judged_anew(const fs::path& file, const Task& task, bool policy_off) {
+long long judged_anew(const fs::path& file, const Task& task, bool policy_off,
+                      std::string attempt = "00000001-0000-5000-8000-000000000000") {
   asio::io_context io(1);
   auto store = transitions::Store::open(file);
   EXPECT_TRUE(store.has_value());
@@ -22,7 +24,7 @@ long long judged_anew(const fs::path& file, const Task& task, bool policy_off) {
   const auto work = [&]() -> awaitable<void> {
     auto put = co_await (*store)->put_device(device);
     EXPECT_TRUE(put.has_value());
-    auto row = co_await evaluations.evaluate(task, "# ok");
+    auto row = co_await evaluations.evaluate(task, "# ok", attempt);
     ok = row.has_value();
     auto closed = co_await (*store)->close();
     EXPECT_TRUE(closed.has_value());
@@ -45,6 +47,22 @@ TEST(Evaluations, AChangedTaskFileOrPolicyIsJudgedAnewAndEachVerdictIsKept) {
   EXPECT_EQ(judged_anew(file, changed, true), 1);
   EXPECT_EQ(judged_anew(file, task, false), 0);
   EXPECT_EQ(judged_anew(file, changed, true), 0);
+}
+
+TEST(Evaluations, ATwentiethOfTheAttemptsIsJudgedForItselfAndStaysSo) {
+  TemporaryFolder folder;
+  const fs::path file = folder.path() / "x.db";
+  const Task task = make_task("a");
+  const std::string chosen = "00000014-0000-5000-8000-000000000000";  // 0x14 = 20
+  EXPECT_EQ(judged_anew(file, task, false), 1);
+  EXPECT_EQ(judged_anew(file, task, false, "00000015-0000-5000-8000-000000000000"), 0);
+  EXPECT_EQ(judged_anew(file, task, false, chosen), 1);
+  EXPECT_EQ(judged_anew(file, task, false, chosen), 0) << "what was stored for an attempt is found again";
+  EXPECT_EQ(judged_anew(file, task, false), 0);
+  int judged = 0;
+  for (int i = 0; i < 10000; ++i) judged += judged_for_itself(transitions::make_id({"attempt", std::to_string(i)}));
+  EXPECT_GT(judged, 400);
+  EXPECT_LT(judged, 600);
 }
 
 }  // namespace

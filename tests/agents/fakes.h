@@ -191,11 +191,6 @@ class StoppingStore : public transitions::Store {
     if (stopped()) co_return stop();
     co_return co_await store_.find_evaluation(std::move(id));
   }
-  awaitable<Result<std::optional<transitions::EvaluationRow>>> find_evaluation_of(
-      transitions::EvaluationKey key) override {
-    if (stopped()) co_return stop();
-    co_return co_await store_.find_evaluation_of(std::move(key));
-  }
   awaitable<Result<std::vector<transitions::TrajectoryState>>> trajectory_states() override {
     if (stopped()) co_return stop();
     co_return co_await store_.trajectory_states();

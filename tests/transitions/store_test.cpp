@@ -58,8 +58,9 @@ class StoreTest : public testing::Test {
   }
 
   void attempt(const std::string& id, int iteration, const std::string& code, bool call, bool correct,
-               std::optional<double> speedup, std::vector<std::string> parents) {
+               std::optional<double> speedup, std::vector<std::string> parents, std::string normalised = "") {
     AttemptRow row;
+    row.normalised_sha256 = normalised;
     row.id = id;
     row.trajectory = "t";
     row.iteration = iteration;
@@ -204,11 +205,19 @@ TEST_F(StoreTest, AFileOfSchemaOneIsMigratedAndKeepsWhatItsTrajectoriesRanWith) 
       wait(store_->put_trajectory({"new", "e", "gelu", "geak", "m", 1, R"({"device_name":"NVIDIA H200"})"}));
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("'interpreter' (`device_name`)"));
-  // Whether the policy was off is not known of it: it is judged anew.
-  EvaluationKey key;
-  key.normalised_sha256 = "n", key.task = "gelu", key.task_sha256 = "of the file", key.device = "d";
-  key.settings_sha256 = "s";
-  EXPECT_FALSE(wait(store_->find_evaluation_of(key)).value());
+}
+
+TEST_F(StoreTest, TheFlakyRateComparesVerdictsOfTheSameCode) {
+  base();
+  attempt("a0", 0, "x = 1\n", true, true, 1.5, {}, "one");
+  attempt("a1", 1, "x = 1 # again\n", true, true, 1.5, {"a0"}, "one");
+  attempt("a2", 2, "x = 1\n", true, false, {}, {"a1"}, "one");
+  attempt("a3", 3, "y = 1\n", true, false, {}, {"a1"}, "two");
+  ok(store_->close());
+  store_.reset();
+  const nlohmann::json flaky = report({file_}).value()["flaky_rate"];
+  EXPECT_EQ(flaky["of"], 2);
+  EXPECT_EQ(flaky["count"], 1);
 }
 
 TEST_F(StoreTest, RoundTripsAttemptsEvaluationsAndStates) {
@@ -220,18 +229,6 @@ TEST_F(StoreTest, RoundTripsAttemptsEvaluationsAndStates) {
   EXPECT_EQ(row.code, "x = 2\n");
   EXPECT_EQ(row.parents, std::vector<std::string>{"a0"});
   EXPECT_EQ(*wait(store_->find_evaluation("e-a0")).value()->verdict.perf.speedup, 1.5);
-  EvaluationKey key;
-  key.normalised_sha256 = "n", key.task = "gelu", key.task_sha256 = "f", key.device = "d", key.settings_sha256 = "s";
-  EXPECT_EQ(wait(store_->find_evaluation_of(key)).value()->id, "e-a0");
-  for (std::string EvaluationKey::* part :
-       {&EvaluationKey::normalised_sha256, &EvaluationKey::task, &EvaluationKey::task_sha256, &EvaluationKey::device,
-        &EvaluationKey::settings_sha256}) {
-    EvaluationKey other = key;
-    other.*part = "else";
-    EXPECT_FALSE(wait(store_->find_evaluation_of(other)).value());
-  }
-  key.policy_off = true;
-  EXPECT_FALSE(wait(store_->find_evaluation_of(key)).value());
   ok(store_->put_event("t", "trajectory_started", "{}"));
   EXPECT_EQ(wait(store_->trajectory_states()).value()[0].state, "running");
   ok(store_->put_event("t", "trajectory_failed", R"({"reason":"lost"})"));
@@ -361,7 +358,9 @@ TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
                           "total_outcome", "time_to_rescue", "failure_classes", "flags", "flaky_rate",
                           "detectable_difference", "categories", "portability"}) {
     ASSERT_TRUE(r.contains(key)) << key;
-    if (r[key].is_null()) EXPECT_THAT(r["not_measured"].value(key, ""), HasSubstr("not measured")) << key;
+    if (r[key].is_null()) {
+      EXPECT_THAT(r["not_measured"].value(key, ""), HasSubstr("not measured")) << key;
+    }
   }
   EXPECT_TRUE(r["flaky_rate"]["rate"].is_null());
   EXPECT_THAT(r["not_measured"].value("flaky_rate", ""), HasSubstr("not measured"));
@@ -369,8 +368,9 @@ TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
   for (const char* key : {"method", "model", "seeds", "tasks", "iterations", "repair_bias", "speedup_decay",
                           "transitions", "fixes", "calls", "tokens", "usd"}) {
     ASSERT_TRUE(m.contains(key)) << key;
-    if (m[key].is_null())
+    if (m[key].is_null()) {
       EXPECT_THAT(r["not_measured"].value(std::string("methods.") + key, ""), HasSubstr("not measured"));
+    }
   }
   for (const char* key : {"barriers", "fast_p", "total_outcome", "time_to_rescue"}) {
     EXPECT_FALSE(m.contains(key)) << key;
