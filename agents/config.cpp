@@ -288,12 +288,14 @@ Result<void> read_primary(const YamlValue& value, ExperimentConfig& config) {
     const auto names = yaml_strings(*compare, "compare");
     if (!names) return tl::unexpected(names.error());
     std::vector<std::string> ours;
-    for (const auto& method : config.methods) ours.push_back(method.name);
+    for (const auto& method : config.methods) {
+      ours.push_back(method.name);
+      ours.push_back(method.name + "@" + method.model);
+    }
     for (const std::string& name : *names) {
-      const std::string method = name.substr(0, name.find('@'));
-      if (std::find(ours.begin(), ours.end(), method) != ours.end()) continue;
+      if (std::find(ours.begin(), ours.end(), name) != ours.end()) continue;
       return fail(ErrorKind::bad_input, compare->place + ": 'compare' names " + in_quotes(name) +
-                                            ", which is no method of this experiment" + suggestion(method, ours));
+                                            ", which is no method of this experiment" + suggestion(name, ours));
     }
   }
   if (const YamlValue* budget = value.find("budget")) {

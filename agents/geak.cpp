@@ -172,11 +172,16 @@ awaitable<Result<void>> run(std::shared_ptr<Trajectory> trajectory) {
   State state;
   for (int iteration = 0; iteration < iterations; ++iteration) {
     auto results = std::make_shared<std::vector<std::optional<Result<Attempt>>>>(static_cast<size_t>(candidates));
-    Nursery nursery(executor);
+    std::vector<AttemptPlan> plans;
     for (int slot = 0; slot < candidates; ++slot) {
       auto plan = plan_slot(*trajectory, state, iteration, slot);
       if (!plan) co_return tl::unexpected(plan.error());
-      nursery.spawn(run_slot(trajectory, std::move(*plan), iteration + 1 < iterations, results));
+      plans.push_back(std::move(*plan));
+    }
+    // Nothing returns between the first child and the join: children must not outlive what they refer to.
+    Nursery nursery(executor);
+    for (AttemptPlan& plan : plans) {
+      nursery.spawn(run_slot(trajectory, std::move(plan), iteration + 1 < iterations, results));
     }
     co_await nursery.join();
     std::vector<Attempt> round;

@@ -81,9 +81,6 @@ awaitable<void> run_one(std::shared_ptr<Run> run, std::shared_ptr<Trajectory> tr
   services.progress.on_event(event_of("trajectory_started", *trajectory));
   auto result = co_await run_method(find_method(trajectory->method().name), trajectory);
   run->summary.lost_replies += trajectory->lost_replies();
-  if (!result && result.error().kind == ErrorKind::cancelled) {
-    throw boost::system::system_error(asio::error::operation_aborted);
-  }
   // A budget that is spent leaves the trajectory as it is: to be gone on with.
   if (!result && result.error().kind == ErrorKind::budget) co_return;
   if (result && trajectory->lost_replies() > 0) {
@@ -153,8 +150,6 @@ awaitable<Result<void>> prepare(Engine engine, const ExperimentConfig* config,
   experiment_row.software_json = options->software_json;
   auto put = co_await store.put_experiment(std::move(experiment_row));
   if (!put) co_return put;
-  put = co_await store.put_device(device_row(engine.judge.facts()));
-  if (!put) co_return put;
   auto states = co_await store.trajectory_states();
   if (!states) co_return tl::unexpected(states.error());
   std::set<std::string> done;
@@ -177,6 +172,8 @@ awaitable<Result<void>> prepare(Engine engine, const ExperimentConfig* config,
       run->trajectories.push_back(std::move(trajectory));
     }
   }
+  put = co_await store.put_device(device_row(engine.judge.facts()));
+  if (!put) co_return put;
   json data;
   data["config"] = config->resolved;
   data["planned"] = plan->size();
@@ -197,6 +194,7 @@ Services make_services(const Engine& engine, Evaluations& evaluations, Progress&
                     .tokens_before = options.tokens_before,
                     .end_at = std::nullopt,
                     .budget_spent = false,
+                    .uncounted_model = "",
                     .store_error = std::nullopt};
   if (config.budget.hours) {
     const std::chrono::duration<double> time(*config.budget.hours * 3600);

@@ -19,15 +19,9 @@ namespace fs = std::filesystem;
 const std::vector<std::string> front_matter_keys = {
     "category",  "signature",  "precisions", "extra_precisions", "difficulty",       "policy",         "comparison",
     "integrity", "thresholds", "in_place",   "dynamic_shapes",   "reduction_length", "host_operators", "error_growth"};
-const std::vector<std::string> known_precisions = {"fp32",  "fp16", "bf16",  "fp64",  "int8", "int32",
-                                                   "int64", "w8a8", "w4a16", "w8a16", "w4a4", "fp8"};
+// Make.DTYPES of evaluator/python/anneal_eval/make.py has an element type for each.
+const std::vector<std::string> known_precisions = {"fp64", "fp32", "fp16", "bf16", "int8", "w8a8", "w4a16"};
 const std::vector<std::string> known_comparisons = {"tolerance", "quantization", "exact"};
-
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 struct FrontMatter {
   std::string yaml;
@@ -47,7 +41,7 @@ Result<FrontMatter> split(const std::string& text, const std::string& file) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     std::string rest = line;
     if (state == 0) {
-      const std::string head = trimmed(line);
+      const std::string head = trim(line);
       if (head.empty() || head[0] == '#') continue;
       size_t at = 0;
       while (at < head.size() && (head[at] == 'r' || head[at] == 'R')) ++at;
@@ -60,18 +54,18 @@ Result<FrontMatter> split(const std::string& text, const std::string& file) {
     if (end != std::string::npos) {
       if (state != 3) break;
       front.description += rest.substr(0, end);
-      front.description = trimmed(front.description);
+      front.description = trim(front.description);
       if (front.description.empty()) {
         return fail(ErrorKind::bad_input, file + ":" + std::to_string(number) + ": the description is empty.");
       }
       return front;
     }
-    const bool rule = trimmed(rest) == "---";
+    const bool rule = trim(rest) == "---";
     if (state == 1) {
       if (rule) {
         state = 2;
         front.line_offset = number;
-      } else if (!trimmed(rest).empty()) {
+      } else if (!trim(rest).empty()) {
         break;
       }
     } else if (state == 2) {
@@ -169,7 +163,7 @@ Result<std::vector<Task>> read_task_file(const fs::path& path) {
   }
   const std::string stem = path.stem().string();
   const size_t open = signature->find('(');
-  if (open == std::string::npos || trimmed(signature->substr(0, open)) != stem) {
+  if (open == std::string::npos || trim(signature->substr(0, open)) != stem) {
     return fail(ErrorKind::bad_input,
                 yaml->find("signature")->place + ": the signature must start with the file's name, '" + stem + "('.");
   }

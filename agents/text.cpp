@@ -52,6 +52,9 @@ std::string clean_text(std::string_view text, size_t cap) {
     } else if (length == 2 && static_cast<unsigned char>(piece[0]) == 0xC2 &&
                static_cast<unsigned char>(piece[1]) < 0xA0) {
       continue;  // C1 controls: some terminals obey them
+    } else if (length == 3 && ((piece >= "\xE2\x80\xAA" && piece <= "\xE2\x80\xAE") ||
+                               (piece >= "\xE2\x81\xA6" && piece <= "\xE2\x81\xA9"))) {
+      continue;  // bidirectional controls: they show a line in another order than it has
     }
     if (clean.size() + piece.size() > cap) {
       clean += "\n... (" + std::to_string(text.size() - at + piece.size()) + " bytes left out)";

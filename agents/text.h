@@ -6,7 +6,8 @@
 
 namespace anneal::agents {
 
-// `text` as valid UTF-8 without control characters other than newline and tab (CRLF and CR become newline); bytes that
+// `text` as valid UTF-8 without bidirectional controls (U+202A..E, U+2066..9) and without control characters other than
+// newline and tab (CRLF and CR become newline); bytes that
 // are no UTF-8 become U+FFFD. Longer than `cap` bytes: cut at a character, with a note of how much was left out.
 std::string clean_text(std::string_view text, size_t cap);
 

@@ -95,17 +95,12 @@ awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iterati
                                                    std::vector<llm::Message> messages) {
   const auto& counters = services_.llm.counters();
   const long long tokens = services_.tokens_before + counters.prompt_tokens + counters.completion_tokens;
-  if (services_.budget.tokens && tokens >= *services_.budget.tokens) {
-    services_.budget_spent = true;
-    co_return fail(ErrorKind::budget, "budget.tokens (" + std::to_string(*services_.budget.tokens) + ") is spent.");
-  }
-  if (services_.end_at && std::chrono::steady_clock::now() >= *services_.end_at) {
-    services_.budget_spent = true;
-    co_return fail(ErrorKind::budget, "budget.hours is spent.");
-  }
+  // What was stored before is used all the same: it has been paid for.
+  const bool spent = (services_.budget.tokens && tokens >= *services_.budget.tokens) ||
+                     (services_.end_at && std::chrono::steady_clock::now() >= *services_.end_at);
   llm::Request request;
-  request.id = transitions::make_id({services_.experiment, task_.id, method_.name, method_.model, std::to_string(seed_),
-                                     std::to_string(iteration), std::to_string(slot), role, std::to_string(sample)});
+  request.only_stored = spent || !services_.uncounted_model.empty();
+  request.id = call_id(role, iteration, slot, sample);
   request.trajectory = id_;
   request.place.task = task_.id;
   request.place.method = method_.name;
@@ -120,7 +115,24 @@ awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iterati
   // Seeds of one experiment must not be the same draw.
   if (request.sampling.seed) *request.sampling.seed += seed_;
   auto reply = co_await services_.llm.complete(std::move(request));
+  if (!reply && reply.error().kind == ErrorKind::budget) {
+    if (!spent) {
+      co_return fail(ErrorKind::bad_input, "The server of model '" + services_.uncounted_model +
+                                               "' sends no token counts, so budget.tokens cannot be kept: use "
+                                               "budget.hours.");
+    }
+    services_.budget_spent = true;
+    co_return fail(ErrorKind::budget, "The budget is spent.");
+  }
+  if (reply && reply->ok && services_.budget.tokens && !reply->usage.completion_tokens) {
+    services_.uncounted_model = model_.name;
+  }
   co_return reply;
+}
+
+std::string Trajectory::call_id(const std::string& role, int iteration, int slot, int sample) const {
+  return transitions::make_id({services_.experiment, task_.id, method_.name, method_.model, std::to_string(seed_),
+                               std::to_string(iteration), std::to_string(slot), role, std::to_string(sample)});
 }
 
 std::string Trajectory::attempt_id(int iteration, int slot, int sample) const {
@@ -209,9 +221,7 @@ awaitable<Result<Attempt>> Trajectory::attempt(AttemptPlan plan) {
   row.reply_class = parsed.reply_class;
   row.code = parsed.code;
   row.strategy = parsed.strategy;
-  row.llm_call = transitions::make_id({services_.experiment, task_.id, method_.name, method_.model,
-                                       std::to_string(seed_), std::to_string(plan.iteration), std::to_string(plan.slot),
-                                       plan.role, std::to_string(sample)});
+  row.llm_call = call_id(plan.role, plan.iteration, plan.slot, sample);
   if (parsed.reply_class == "ok") {
     row.code_sha256 = sha256_hex(row.code);
     row.normalised_sha256 = transitions::normalised_sha256(row.code);

@@ -32,6 +32,7 @@ struct Services {
   long long tokens_before = 0;                                  // spent by earlier runs
   std::optional<std::chrono::steady_clock::time_point> end_at;  // budget.hours
   bool budget_spent = false;
+  std::string uncounted_model;       // its server sends no token counts, though budget.tokens is set
   std::optional<Error> store_error;  // the store failed: nothing can go on
 };
 
@@ -84,6 +85,7 @@ class Trajectory {
 
  private:
   std::string attempt_id(int iteration, int slot, int sample) const;
+  std::string call_id(const std::string& role, int iteration, int slot, int sample) const;
   nlohmann::json attempt_event(const Attempt& attempt) const;
   boost::asio::awaitable<Result<Attempt>> load(transitions::AttemptRow row);
 

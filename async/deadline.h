@@ -66,7 +66,7 @@ boost::asio::awaitable<typename detail::Flattened<T>::type> with_deadline(
   const asio::experimental::wait_for_one first_wins;
   auto ended = co_await group.async_wait(first_wins, asio::use_awaitable);
   const bool passed = std::get<0>(ended)[0] == 1 && !std::get<2>(ended);
-  if (value && !(passed && !*value && value->error().kind == ErrorKind::cancelled)) co_return *std::move(value);
+  if (value) co_return *std::move(value);
   if (passed) co_return fail(ErrorKind::timeout, std::move(message));
   std::rethrow_exception(std::get<1>(ended));
 }

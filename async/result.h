@@ -14,9 +14,8 @@ enum class ErrorKind {
   io,         // disk, database, socket
   timeout,
   unreachable,  // no connection could be made
-  cancelled,
-  budget,    // a budget is spent: exit code 5
-  internal,  // a broken promise of another process (protocol, recording)
+  budget,       // a budget is spent: exit code 5
+  internal,     // a broken promise of another process (protocol, recording)
 };
 
 struct Error {

@@ -137,9 +137,10 @@ bool starts_with(std::string_view text, std::string_view start) { return text.su
 }  // namespace
 
 std::vector<std::string> daemon_environment(const std::vector<std::string>& environment) {
-  constexpr std::string_view names[] = {"PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"};
-  constexpr std::string_view families[] = {"LC_", "CUDA_", "NVIDIA_", "TRITON_", "ANNEAL_", "OMP_", "OPENBLAS_"};
-  // A user may call a key variable ANNEAL_API_KEY.
+  constexpr std::string_view names[] = {
+      "PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "ANNEAL_PYTHON", "ANNEAL_EVALUATOR_PYTHON"};
+  constexpr std::string_view families[] = {"LC_", "CUDA_", "NVIDIA_", "TRITON_", "OMP_", "OPENBLAS_", "ANNEAL_EVALD_"};
+  // A user may call a key variable NVIDIA_API_KEY.
   constexpr std::string_view secrets[] = {"KEY", "TOKEN", "SECRET", "PASSWORD"};
   std::vector<std::string> passed;
   for (const std::string& entry : environment) {

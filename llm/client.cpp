@@ -57,6 +57,7 @@ class ClientOfModels final : public Client {
       ++counters_.from_store;
       co_return std::move(**stored);
     }
+    if (request.only_stored) co_return fail(ErrorKind::budget, "A budget is spent.");
 
     if (model.stopped) co_return tl::unexpected<Error>(*model.stopped);
     const Semaphore::Permit permit = co_await model.permits.acquire();

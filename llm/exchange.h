@@ -38,6 +38,7 @@ struct Request {
   std::string model;  // the name under `models:` in the configuration
   std::vector<Message> messages;
   Sampling sampling;
+  bool only_stored = false;  // nothing may be spent: a request without a stored reply is an error of kind budget
 };
 
 struct Usage {

@@ -42,7 +42,6 @@ class Recording {
   static Result<Recording> load(const std::filesystem::path& file);
 
   const std::filesystem::path& file() const { return file_; }
-  std::size_t size() const { return entries_.size(); }
 
   // By place_key(); null when there is none.
   const Entry* find(const std::string& key) const;

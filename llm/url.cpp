@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <memory>
 
 namespace anneal::llm {
@@ -21,6 +22,13 @@ std::string part(CURLU* url, CURLUPart which) {
   return result;
 }
 
+// What an error may show of it: neither a query nor a user's part, which can hold a key.
+std::string without_secrets(const std::string& text) {
+  std::string shown = text.substr(0, std::min<std::size_t>(text.find_first_of("?#"), 120));
+  if (const std::size_t user = shown.rfind('@'); user != std::string::npos) shown = "..." + shown.substr(user);
+  return shown;
+}
+
 }  // namespace
 
 Result<Url> parse_url(const std::string& text) {
@@ -31,14 +39,14 @@ Result<Url> parse_url(const std::string& text) {
     result.host = part(url.get(), CURLUPART_HOST);
   }
   if ((result.scheme != "http" && result.scheme != "https") || result.host.empty()) {
-    return fail(ErrorKind::bad_input, "\"" + text.substr(0, 120) + "\" is not an http:// or https:// URL.");
+    return fail(ErrorKind::bad_input, "\"" + without_secrets(text) + "\" is not an http:// or https:// URL.");
   }
   if (!part(url.get(), CURLUPART_USER).empty() || !part(url.get(), CURLUPART_PASSWORD).empty()) {
     return fail(ErrorKind::bad_input,
                 "A URL must not hold a user name or password: name a variable in key_env instead.");
   }
   if (!part(url.get(), CURLUPART_QUERY).empty() || !part(url.get(), CURLUPART_FRAGMENT).empty()) {
-    return fail(ErrorKind::bad_input, "\"" + text.substr(0, 120) + "\" must be a base URL without ? and #.");
+    return fail(ErrorKind::bad_input, "\"" + without_secrets(text) + "\" must be a base URL without ? and #.");
   }
   return result;
 }

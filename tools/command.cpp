@@ -56,8 +56,6 @@ int exit_code_of(ErrorKind kind) {
       return exit_usage;
     case ErrorKind::missing:
       return exit_missing;
-    case ErrorKind::cancelled:
-      return exit_interrupted;
     case ErrorKind::budget:
       return exit_budget;
     case ErrorKind::io:

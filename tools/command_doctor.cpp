@@ -90,7 +90,10 @@ int run() {
   if (data) {
     const auto suite = load_suite("anneal");
     if (suite) {
-      std::cout << "suite    anneal, " << suite->tasks.size() << " tasks\n";
+      const auto extra =
+          std::count_if(suite->tasks.begin(), suite->tasks.end(), [](const auto& task) { return task.extra; });
+      std::cout << "suite    anneal, " << static_cast<long>(suite->tasks.size()) - extra << " tasks, " << extra
+                << " extra forms\n";
     } else {
       std::cout << "suite    " << suite.error().message << "\n";
       usable = false;

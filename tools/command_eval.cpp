@@ -32,7 +32,7 @@ using nlohmann::json;
 namespace {
 
 struct Options {
-  std::string submissions, suite, device = "cpu", stages, database, out, task, target = "sm_90";
+  std::string submissions, suite = "anneal", device = "cpu", stages, database, out, task, target = "sm_90";
   int jobs = 0;
   bool policy_off = false;
 };
@@ -313,7 +313,7 @@ void add_eval(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("eval", "Judge kernels: a .py file, a folder of them, or JSONL");
   command->add_option("SUBMISSIONS", options->submissions, "what to judge")->required();
-  command->add_option("--suite", options->suite, "anneal")->required();
+  command->add_option("--suite", options->suite, "anneal")->capture_default_str();
   command->add_option("--device", options->device, "cpu, cuda:0 or cuda")->capture_default_str();
   command->add_option("--target", options->target, "cpu: the architecture kernels are compiled for")
       ->capture_default_str();

@@ -314,10 +314,11 @@ int run(const Options& options) {
   if (result.failed > 0) {
     code = exit_failed;
     constexpr size_t most_shown = 5;
-    for (size_t i = 0; i < result.failures.size() && i < most_shown; ++i) {
+    // With a display each was told when it happened.
+    for (size_t i = 0; mode == Display::Mode::none && i < result.failures.size() && i < most_shown; ++i) {
       std::fprintf(stderr, "anneal: failed: %s\n", agents::clean_text(result.failures[i], 1000).c_str());
     }
-    if (result.failures.size() > most_shown) {
+    if (mode == Display::Mode::none && result.failures.size() > most_shown) {
       std::fprintf(stderr, "anneal: and %zu more; see 'anneal status %s'\n", result.failures.size() - most_shown,
                    file.c_str());
     }
@@ -333,10 +334,11 @@ int run(const Options& options) {
     std::fprintf(stderr, "anneal: the budget is spent; raise it and run again to go on\n");
   }
   if (mode != Display::Mode::none) {
-    std::fprintf(stderr, "%d done, %d done before, %d failed; %lld attempts, %lld judged\n", result.done,
-                 result.found_done, result.failed, result.attempts, result.judged);
+    std::fprintf(stderr, "%d done, %d done before, %d failed; %lld attempts: %lld judged, %lld of code judged before\n",
+                 result.done, result.found_done, result.failed, result.attempts, result.judged, result.verdicts_found);
   }
-  std::fprintf(stderr, "%s is written; next: anneal report %s\n", file.c_str(), file.c_str());
+  std::fprintf(stderr, "%s is written; next: anneal %s %s\n", file.c_str(),
+               result.done + result.found_done > 0 ? "report" : "status", file.c_str());
   return code;
 }
 

@@ -11,8 +11,10 @@ struct Edit {
   std::string_view line;
 };
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
+using Lines = std::vector<std::string_view>;
+
+Lines lines_of(std::string_view text) {
+  Lines lines;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     lines.push_back(text.substr(0, end));
@@ -21,16 +23,18 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-std::vector<Edit> edits(std::string_view before, std::string_view after) {
-  const std::vector<std::string_view> a = lines_of(before), b = lines_of(after);
+// The number of edits D of the smallest edit. `trace`, where given, gets what to walk back by: the diagonals -d..d
+// before step d. 16,000 lines that all change are 0.5 GB of it, so it is made only where the edit itself is wanted.
+int edit_distance(const Lines& a, const Lines& b, std::vector<std::vector<int>>* trace) {
   const int n = static_cast<int>(a.size()), m = static_cast<int>(b.size()), most = n + m;
-  // furthest[k + most]: the furthest x on diagonal k; the array before each step is kept to walk back.
-  std::vector<int> furthest(static_cast<std::size_t>(2 * most + 2), 0);
-  std::vector<std::vector<int>> trace;
-  const auto at = [most](std::vector<int>& v, int k) -> int& { return v[static_cast<std::size_t>(k + most)]; };
-  bool found = false;
-  for (int d = 0; d <= most && !found; ++d) {
-    trace.push_back(furthest);
+  // furthest[k + most + 1]: the furthest x on diagonal k.
+  std::vector<int> furthest(static_cast<std::size_t>(2 * most + 3), 0);
+  const auto at = [most](std::vector<int>& v, int k) -> int& { return v[static_cast<std::size_t>(k + most + 1)]; };
+  for (int d = 0; d <= most; ++d) {
+    if (trace != nullptr) {
+      const auto middle = furthest.begin() + most + 1;
+      trace->emplace_back(middle - d, middle + d + 1);
+    }
     for (int k = -d; k <= d; k += 2) {
       int x = 0;
       if (d > 0)
@@ -39,20 +43,22 @@ std::vector<Edit> edits(std::string_view before, std::string_view after) {
       int y = x - k;
       while (x < n && y < m && a[static_cast<std::size_t>(x)] == b[static_cast<std::size_t>(y)]) ++x, ++y;
       at(furthest, k) = x;
-      if (x >= n && y >= m) {
-        found = true;
-        break;
-      }
+      if (x >= n && y >= m) return d;
     }
   }
+  return most;
+}
+
+std::vector<Edit> edits(const Lines& a, const Lines& b) {
+  std::vector<std::vector<int>> trace;
   std::vector<Edit> out;
-  int x = n, y = m;
-  for (int d = static_cast<int>(trace.size()) - 1; d >= 0; --d) {
-    std::vector<int>& v = trace[static_cast<std::size_t>(d)];
+  int x = static_cast<int>(a.size()), y = static_cast<int>(b.size());
+  for (int d = edit_distance(a, b, &trace); d >= 0; --d) {
+    const auto at = [&v = trace[static_cast<std::size_t>(d)], d](int k) { return v[static_cast<std::size_t>(k + d)]; };
     const int k = x - y;
-    const bool down = d > 0 && (k == -d || (k != d && at(v, k - 1) < at(v, k + 1)));
+    const bool down = d > 0 && (k == -d || (k != d && at(k - 1) < at(k + 1)));
     const int from_k = down ? k + 1 : k - 1;
-    const int from_x = d == 0 ? 0 : at(v, from_k);
+    const int from_x = d == 0 ? 0 : at(from_k);
     const int from_y = d == 0 ? 0 : from_x - from_k;
     while (x > from_x && y > from_y) {
       out.push_back({' ', a[static_cast<std::size_t>(--x)]});
@@ -71,16 +77,14 @@ std::vector<Edit> edits(std::string_view before, std::string_view after) {
 }  // namespace
 
 DiffSize diff_size(std::string_view before, std::string_view after) {
-  DiffSize size;
-  for (const Edit& edit : edits(before, after)) {
-    size.added += edit.op == '+';
-    size.removed += edit.op == '-';
-  }
-  return size;
+  const Lines a = lines_of(before), b = lines_of(after);
+  // added - removed is the difference of the lengths, their sum is D.
+  const int distance = edit_distance(a, b, nullptr), more = static_cast<int>(b.size()) - static_cast<int>(a.size());
+  return {(distance + more) / 2, (distance - more) / 2};
 }
 
 std::string unified_diff(std::string_view before, std::string_view after, int context) {
-  const std::vector<Edit> all = edits(before, after);
+  const std::vector<Edit> all = edits(lines_of(before), lines_of(after));
   const int count = static_cast<int>(all.size());
   std::vector<bool> shown(all.size(), false);
   for (int i = 0; i < count; ++i)

@@ -137,7 +137,7 @@ Result<int> export_transitions_jsonl(Database& db, const std::filesystem::path& 
   if (path == "-") return write_transitions_jsonl(db, std::cout, options);
   const std::filesystem::path temporary = path.string() + ".tmp";
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  if (!file) return fail(ErrorKind::io, "Cannot write " + temporary.string() + ": " + std::strerror(errno) + ".");
+  if (!file) return fail(ErrorKind::missing, "Cannot write " + temporary.string() + ": " + std::strerror(errno) + ".");
   const Result<int> lines = write_transitions_jsonl(db, file, options);
   file.close();
   std::error_code error;
@@ -147,7 +147,7 @@ Result<int> export_transitions_jsonl(Database& db, const std::filesystem::path& 
     return fail(ErrorKind::io, "Writing " + temporary.string() + " failed.");
   }
   std::filesystem::rename(temporary, path, error);
-  if (error) return fail(ErrorKind::io, "Cannot rename to " + path.string() + ": " + error.message() + ".");
+  if (error) return fail(ErrorKind::missing, "Cannot rename to " + path.string() + ": " + error.message() + ".");
   return lines;
 }
 

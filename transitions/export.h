@@ -10,7 +10,7 @@
 namespace anneal::transitions {
 
 struct ExportOptions {
-  // Leaves out ids, times and cancelled calls, so that a resumed and an undisturbed run compare equal byte for byte.
+  // Leaves out ids and what is measured, so that a resumed and an undisturbed run compare equal byte for byte.
   bool canonical = false;
 };
 

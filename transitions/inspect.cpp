@@ -112,7 +112,7 @@ Result<std::string> status_text(Database& db) {
       out += fmt::format("{}: trajectories: {}; {} calls ({} api errors), {} + {} tokens\n", arm, states, totals.calls,
                          totals.errors, totals.prompt, totals.completion);
     }
-    return printable(out);
+    return out;
   } catch (const std::exception& error) {
     return tl::unexpected<Error>(database_error(db.file(), error));
   }
@@ -124,11 +124,11 @@ Result<std::string> show_text(Database& db, const std::string& selector) {
     std::string out;
     if (selector.empty()) {
       for (const TrajectoryRecord& t : records.trajectories) out += trajectory_line(t);
-      return printable(out);
+      return out;
     }
     for (const TrajectoryRecord& t : records.trajectories)
       if (t.task == selector) out += trajectory_text(records, t);
-    if (!out.empty()) return printable(out);
+    if (!out.empty()) return out;
     std::vector<std::string> found;
     const auto fits = [&selector](const std::string& id) {
       return id == selector || (selector.size() >= 4 && id.starts_with(selector));
@@ -144,12 +144,12 @@ Result<std::string> show_text(Database& db, const std::string& selector) {
         out = attempt_text(db, records, a);
       }
     if (found.empty())
-      return fail(ErrorKind::bad_input, "No task, trajectory or attempt `" + printable(selector) + "` in " +
-                                            db.file().string() + "; `anneal show` lists them.");
+      return fail(ErrorKind::bad_input, "No task, trajectory or attempt `" + selector + "` in " + db.file().string() +
+                                            "; `anneal show` lists them.");
     if (found.size() > 1)
-      return fail(ErrorKind::bad_input, "`" + printable(selector) + "` fits " + std::to_string(found.size()) +
+      return fail(ErrorKind::bad_input, "`" + selector + "` fits " + std::to_string(found.size()) +
                                             " ids, among them " + found[0] + " and " + found[1] + ".");
-    return printable(out);
+    return out;
   } catch (const std::exception& error) {
     return tl::unexpected<Error>(database_error(db.file(), error));
   }

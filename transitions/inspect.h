@@ -1,4 +1,4 @@
-// Text for `anneal status` and `anneal show`. Control characters of models are stripped (report_text.h's printable).
+// Text for `anneal status` and `anneal show`. It holds text of models: clean it before a terminal.
 #pragma once
 
 #include <string>

@@ -22,6 +22,7 @@ class Tokenizer {
 
   std::vector<std::string> run() {
     if (code_.starts_with("\xef\xbb\xbf")) at_ = 3;
+    coding_cookie();
     while (at_ < code_.size()) {
       if (line_start_ && depth_ == 0) {
         if (!indentation()) continue;
@@ -29,39 +30,57 @@ class Tokenizer {
       token();
     }
     end_line();
-    while (indents_.size() > 1) {
-      indents_.pop_back();
-      out_.push_back(
-          "\x01"
-          "DEDENT");
-    }
+    for (; indents_.size() > 1; indents_.pop_back()) mark("DEDENT");
     return std::move(out_);
   }
 
  private:
+  struct Level {
+    std::size_t column = 0, narrow = 0;  // with tabs to the next multiple of eight, and of one
+  };
+
   char peek(std::size_t ahead = 0) const { return at_ + ahead < code_.size() ? code_[at_ + ahead] : '\0'; }
 
+  void mark(const std::string& name) { out_.push_back('\x01' + name); }
+
   void end_line() {
-    if (pending_)
-      out_.push_back(
-          "\x01"
-          "NEWLINE");
+    if (pending_) mark("NEWLINE");
     pending_ = false;
     line_start_ = true;
   }
 
-  // Measures the line's indentation; false when the line is blank or a comment and was skipped.
+  // A comment of the first two lines that names an encoding (PEP 263) changes what the rest means.
+  void coding_cookie() {
+    std::size_t begin = at_;
+    for (int line = 0; line < 2 && begin < code_.size(); ++line) {
+      const std::size_t end = std::min(code_.find_first_of("\r\n", begin), code_.size());
+      const std::string_view text = code_.substr(begin, end - begin);
+      const std::size_t first = text.find_first_not_of(" \t\f");
+      if (first != std::string_view::npos && text[first] == '#' &&
+          (text.find("coding:") != std::string_view::npos || text.find("coding=") != std::string_view::npos))
+        out_.push_back("\x01" + std::string(text.substr(first)));
+      begin = end + (code_.substr(end).starts_with("\r\n") ? 2 : 1);
+    }
+  }
+
+  // Measures the line's indentation; false when the line is blank or a comment and was skipped. As CPython's tokenizer
+  // does, with tabs of eight and of one: where the two disagree, or a dedent meets no open level, the file is no
+  // Python.
   bool indentation() {
-    std::size_t column = 0, i = at_;
+    Level level;
+    std::size_t i = at_;
     for (; i < code_.size(); ++i) {
-      if (code_[i] == ' ')
-        ++column;
-      else if (code_[i] == '\t')
-        column = (column / 8 + 1) * 8;
-      else if (code_[i] == '\f')
-        column = 0;
-      else
+      if (code_[i] == ' ') {
+        ++level.column;
+        ++level.narrow;
+      } else if (code_[i] == '\t') {
+        level.column = (level.column / 8 + 1) * 8;
+        ++level.narrow;
+      } else if (code_[i] == '\f') {
+        level = {};
+      } else {
         break;
+      }
     }
     if (i < code_.size() && code_[i] == '#')
       while (i < code_.size() && code_[i] != '\n' && code_[i] != '\r') ++i;
@@ -71,19 +90,19 @@ class Tokenizer {
     }
     at_ = i;
     line_start_ = false;
-    if (column > indents_.back()) {
-      indents_.push_back(column);
-      out_.push_back(
-          "\x01"
-          "INDENT");
-    } else {
-      while (column < indents_.back()) {
-        indents_.pop_back();
-        out_.push_back(
-            "\x01"
-            "DEDENT");
-      }
+    if (level.column > indents_.back().column) {
+      mark(level.narrow > indents_.back().narrow ? "INDENT" : "TABERROR");
+      indents_.push_back(level);
+      return true;
     }
+    while (level.column < indents_.back().column) {
+      indents_.pop_back();
+      mark("DEDENT");
+    }
+    if (level.column != indents_.back().column)
+      mark("BADDEDENT" + std::to_string(level.column));
+    else if (level.narrow != indents_.back().narrow)
+      mark("TABERROR");
     return true;
   }
 
@@ -178,7 +197,7 @@ class Tokenizer {
   std::size_t at_ = 0;
   int depth_ = 0;
   bool line_start_ = true, pending_ = false;
-  std::vector<std::size_t> indents_ = {0};
+  std::vector<Level> indents_ = {{}};
   std::vector<std::string> out_;
 };
 

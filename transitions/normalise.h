@@ -1,4 +1,4 @@
-// Normalised code (version 1): a Python source's token stream without comments, blank lines and spacing. Two sources
+// Normalised code (version 2): a Python source's token stream without comments, blank lines and spacing. Two sources
 // with the same stream behave alike, whatever their layout.
 #pragma once
 
@@ -8,11 +8,12 @@
 
 namespace anneal::transitions {
 
-inline constexpr int kNormaliserVersion = 1;
+inline constexpr int kNormaliserVersion = 2;
 
 // Tokens in order: names, numbers, operators and whole string literals as written; "NEWLINE" at the end of a logical
-// line, "INDENT" and "DEDENT" where the block depth changes (marked with a leading \x01, which no source token has).
-// Never fails: what is no Python (an unknown byte, an unclosed string) is kept as a token, so that it still counts.
+// line, "INDENT" and "DEDENT" where the block depth changes, "BADDEDENT<column>" and "TABERROR" where CPython refuses
+// the indentation (marked with a leading \x01, which no source token has), and a comment that names the encoding. Never
+// fails: what is no Python (an unknown byte, an unclosed string) is kept as a token, so that it still counts.
 std::vector<std::string> normalise(std::string_view code);
 
 // SHA-256 (hex) of the version and the tokens.

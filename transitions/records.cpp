@@ -34,10 +34,16 @@ Records read_records(Database& db) {
     if (s.executeStep()) records.experiment = s.getColumn(0).getString();
   }
   {
-    SQLite::Statement s(db.sql(), "SELECT DISTINCT device_name FROM device ORDER BY device_name");
-    while (s.executeStep()) records.devices.push_back(s.getColumn(0).getString());
-    records.times_kernels =
-        db.sql().execAndGet("SELECT EXISTS (SELECT 1 FROM device WHERE name <> 'cpu')").getInt() != 0;
+    // Those that judged an attempt: a file can hold devices of kernels that belong to no experiment. Where nothing was
+    // judged, the one that would have.
+    SQLite::Statement s(db.sql(),
+                        "WITH used AS (SELECT DISTINCT e.device AS id FROM attempt a JOIN evaluation e ON e.id = "
+                        "a.evaluation) SELECT device_name, max(name <> 'cpu') FROM device WHERE id IN used OR NOT "
+                        "EXISTS (SELECT 1 FROM used) GROUP BY device_name ORDER BY device_name");
+    while (s.executeStep()) {
+      records.devices.push_back(s.getColumn(0).getString());
+      records.times_kernels = records.times_kernels || s.getColumn(1).getInt() != 0;
+    }
   }
   std::map<std::string, std::size_t> trajectory_index;
   {
@@ -69,7 +75,7 @@ Records read_records(Database& db) {
         "a.normalised_sha256, a.llm_call, a.evaluation, e.call_ok, e.exe_ok, e.strict_ok, e.policy_ok, e.accepted, "
         "e.call_class, e.exe_class, e.policy_class, e.perf_status, e.perf_verdict, e.flags_json, e.speedup, "
         "e.speedup_lo, e.speedup_hi, (SELECT avg(strict_ok) FROM case_result WHERE evaluation = e.id), "
-        "(SELECT 1 - avg(wrong_share) FROM case_result WHERE evaluation = e.id) "
+        "(SELECT 1 - avg(coalesce(wrong_share, 1 - ok)) FROM case_result WHERE evaluation = e.id) "
         "FROM attempt a LEFT JOIN evaluation e ON e.id = a.evaluation ORDER BY a.trajectory, a.iteration, a.slot, "
         "a.id");
     while (s.executeStep()) {

@@ -1,5 +1,4 @@
-// The summary columns of a store, in memory: what harvest and report compute from. Opens no long text but the verdicts
-// of correct kernels that a GPU did not time.
+// The summary columns of a store, in memory: what harvest and report compute from. Opens no long text.
 #pragma once
 
 #include <map>
@@ -30,7 +29,7 @@ struct AttemptRecord {
   // impossible.
   bool not_fast_untimed() const { return correct && !speedup && (too_slow || perf_status == "rejected"); }
 
-  // Missing data, neither pass nor fail: the API gave up, or a kernel exists that the machine could not judge.
+  // Missing data, neither pass nor fail: the API gave up, or a kernel exists that the cpu device cannot judge.
   bool missing() const { return reply_class == "api_error" || (reply_class == "ok" && !judged); }
 };
 

@@ -43,26 +43,6 @@ std::string counts(const json& object) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const unsigned char c = static_cast<unsigned char>(text[i]);
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) continue;
-    const auto next = [&](std::size_t n) { return i + n < text.size() ? static_cast<unsigned char>(text[i + n]) : 0; };
-    if (c == 0xc2 && next(1) >= 0x80 && next(1) <= 0x9f) {  // C1 controls
-      ++i;
-      continue;
-    }
-    if (c == 0xe2 && ((next(1) == 0x80 && next(2) >= 0xaa && next(2) <= 0xae) ||
-                      (next(1) == 0x81 && next(2) >= 0xa6 && next(2) <= 0xa9))) {
-      i += 2;
-      continue;
-    }
-    out += text[i];
-  }
-  return out;
-}
-
 std::string print_report(const nlohmann::json& report) {
   std::string out = fmt::format("experiment {}\n", report["experiment"].get<std::string>());
   for (const json& device : report["devices"]) out += "device     " + device.get<std::string>() + "\n";
@@ -138,7 +118,7 @@ std::string print_report(const nlohmann::json& report) {
   for (const auto& [key, why] : report["not_measured"].items())
     if (key.find('@') == std::string::npos) absent += (absent.empty() ? "" : ", ") + key;
   if (!absent.empty()) out += "\nnot measured: " + absent + "\n";
-  return printable(out);
+  return out;
 }
 
 }  // namespace anneal::transitions

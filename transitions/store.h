@@ -2,7 +2,8 @@
 // `transition` table is derived (harvest.h). Every awaitable returns when its rows are durable.
 //
 // Ids are UUIDv5 of what they stand for (ids.h), so writing the same thing twice, before and after a crash, is the same
-// row: every put_ is INSERT OR IGNORE.
+// row: a put_ of a row that is there changes nothing. Two tell more: put_task refuses another content of a task's file,
+// put_trajectory other settings (and adds settings that an older version did not store). An event is new every time.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -56,7 +57,7 @@ struct AttemptRow {
   std::string code_sha256;           // of `code`
   std::string normalised_sha256;     // of its normalised form
   std::string llm_call;              // request id
-  std::string evaluation;            // evaluation id; empty when there is no kernel to judge or the machine failed
+  std::string evaluation;            // evaluation id; empty when there is no kernel to judge
   std::string strategy;              // what the model said it was doing, when it said so
 };
 

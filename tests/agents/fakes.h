@@ -41,7 +41,7 @@ inline std::string key_of(const llm::CallPlace& place) {
          std::to_string(place.slot) + "|" + std::to_string(place.sample);
 }
 
-// What a model would send back. A text of "!" is an api_error.
+// What a model would send back. A text of "!" is an api_error; one behind "?" comes without token counts.
 using Script = std::function<std::string(const llm::Request&)>;
 
 inline std::string fenced(const std::string& code) { return "I do it with a kernel.\n```python\n" + code + "\n```\n"; }
@@ -55,6 +55,7 @@ class ScriptedLlm : public llm::Client {
     auto found = co_await store_.find_reply(request.id, hash);
     if (!found) co_return tl::unexpected(found.error());
     if (*found) co_return **found;
+    if (request.only_stored) co_return fail(ErrorKind::budget, "spent");
     auto begun = co_await store_.begin_call(request, hash);
     if (!begun) co_return tl::unexpected(begun.error());
     ++asked[key_of(request.place)];
@@ -69,8 +70,12 @@ class ScriptedLlm : public llm::Client {
       reply.text.clear();
       reply.error = "503 from the server";
     }
-    reply.usage.prompt_tokens = 100;
-    reply.usage.completion_tokens = 10;
+    if (reply.text.starts_with("?")) {
+      reply.text.erase(0, 1);
+    } else {
+      reply.usage.prompt_tokens = 100;
+      reply.usage.completion_tokens = 10;
+    }
     counters_.prompt_tokens += 100;
     counters_.completion_tokens += 10;
     ++counters_.calls;

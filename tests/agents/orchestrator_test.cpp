@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "agents/evaluations.h"
 #include "fakes.h"
 
 namespace anneal::agents {
@@ -193,8 +194,13 @@ TEST(Orchestrator, SharesAnEvaluationThatIsInFlight) {
   const RunResult run =
       run_once(folder.path() / "x.db", make_config({make_method("single-shot", 1, 1, 20)}), {make_task("a")}, script);
   EXPECT_EQ(run.ok().done, 20);
-  EXPECT_EQ(run.ok().judged, 1);
-  EXPECT_EQ(run.ok().verdicts_found, 19);
+  // Some are judged for themselves; which ones, their ids say.
+  long long own = 0;
+  for (const nlohmann::json& event : run.events) {
+    own += event.at("event") == "attempt" && judged_for_itself(event.at("attempt").get<std::string>());
+  }
+  EXPECT_EQ(run.ok().judged, 1 + own);
+  EXPECT_EQ(run.ok().verdicts_found, 19 - own);
 }
 
 TEST(Orchestrator, AMachineFaultFailsTheTrajectoryAndTheNextRunDoesItAgain) {
@@ -278,6 +284,37 @@ TEST(Orchestrator, ASpentTokenBudgetStopsAndIsGoneOnWithWhenRaised) {
   EXPECT_FALSE(second.ok().budget_spent);
   EXPECT_EQ(second.ok().done, 1);
   EXPECT_EQ(second.order.size(), 3u);
+}
+
+TEST(Orchestrator, AStoredReplyIsJudgedEvenWhenTheBudgetIsSpent) {
+  TemporaryFolder folder;
+  ExperimentConfig config = make_config({make_method("single-shot", 1, 1)});
+  config.budget.tokens = 1;
+  RunOptions spent;
+  spent.tokens_before = 1;
+  int kept = 0;
+  for (long stop = 0; stop < 20; ++stop) {
+    const fs::path file = folder.path() / (std::to_string(stop) + ".db");
+    const RunResult stopped = run_once(file, config, {make_task("a")}, story, {}, stop);
+    const bool answered = !stopped.answered.empty() && stopped.answered.begin()->second > 0;
+    const RunResult resumed = run_once(file, config, {make_task("a")}, story, spent);
+    EXPECT_TRUE(resumed.asked.empty()) << stop;
+    EXPECT_EQ(rows(file, "SELECT id FROM attempt").size(), answered ? 1u : 0u) << stop;
+    kept += answered && !resumed.judged.empty();
+  }
+  EXPECT_GT(kept, 0) << "no stop lay between the stored reply and its attempt";
+}
+
+TEST(Orchestrator, ATokenBudgetIsAnErrorWhereTheServerCountsNoTokens) {
+  TemporaryFolder folder;
+  ExperimentConfig config = make_config({make_method("geak", 3, 1)});
+  config.budget.tokens = 1000;
+  const Script silent = [](const llm::Request& request) { return "?" + story(request); };
+  const RunResult run = run_once(folder.path() / "x.db", config, {make_task("c")}, silent);
+  EXPECT_EQ(run.ok().failed, 1);
+  EXPECT_EQ(run.order.size(), 1u);
+  ASSERT_EQ(run.ok().failures.size(), 1u);
+  EXPECT_NE(run.ok().failures[0].find("sends no token counts"), std::string::npos) << run.ok().failures[0];
 }
 
 TEST(Orchestrator, ARunStoppedAfterAnyStoreCallEndsWithTheSameRowsAndAsksNothingTwice) {

@@ -55,6 +55,10 @@ TEST(CleanText, StripsControlsRepairsUtf8AndCaps) {
                        "31m",
                        100),
             "31m");
+  EXPECT_EQ(clean_text("a\xE2\x80\xAE"
+                       "b\xE2\x81\xA7",
+                       100),
+            "ab");
   EXPECT_EQ(clean_text("\xff", 100), "\xEF\xBF\xBD");
   EXPECT_EQ(clean_text("\xE2\x82\xAC\xE2\x82\xAC", 4), "\xE2\x82\xAC\n... (3 bytes left out)");
 }

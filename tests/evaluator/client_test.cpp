@@ -23,8 +23,8 @@ using ::testing::Not;
 
 class EvaluatorClient : public ::testing::Test {
  protected:
-  void SetUp() override { ::setenv("ANNEAL_FAKE_LOG", (folder.path() / "log").c_str(), 1); }
-  void TearDown() override { ::unsetenv("ANNEAL_FAKE_LOG"); }
+  void SetUp() override { ::setenv("ANNEAL_EVALD_FAKE_LOG", (folder.path() / "log").c_str(), 1); }
+  void TearDown() override { ::unsetenv("ANNEAL_EVALD_FAKE_LOG"); }
 
   std::string log() const { return folder.read("log"); }
 
@@ -282,8 +282,10 @@ TEST_F(EvaluatorClient, GivesTheDaemonNoKeys) {
 TEST(DaemonEnvironment, PassesOnlyWhatItMustKnow) {
   const auto passed =
       daemon_environment({"PATH=/bin", "HOME=/root", "LC_ALL=C", "CUDA_VISIBLE_DEVICES=0", "PATHOLOGY=1",
-                          "OPENAI_API_KEY=x", "ANNEAL_KEY=x", "AWS_SECRET_ACCESS_KEY=x", "HF_TOKEN=x"});
-  EXPECT_EQ(passed, (std::vector<std::string>{"PATH=/bin", "HOME=/root", "LC_ALL=C", "CUDA_VISIBLE_DEVICES=0"}));
+                          "ANNEAL_PYTHON=/p", "OPENAI_API_KEY=x", "ANNEAL_KEY=x", "ANNEAL_OPENAI=x", "NVIDIA_API_KEY=x",
+                          "AWS_SECRET_ACCESS_KEY=x", "HF_TOKEN=x"});
+  EXPECT_EQ(passed, (std::vector<std::string>{"PATH=/bin", "HOME=/root", "LC_ALL=C", "CUDA_VISIBLE_DEVICES=0",
+                                              "ANNEAL_PYTHON=/p"}));
 }
 
 }  // namespace

@@ -64,8 +64,8 @@ def first_time(path):
 
 
 def note(text):
-    if "ANNEAL_FAKE_LOG" in os.environ:
-        with open(os.environ["ANNEAL_FAKE_LOG"], "a") as log:
+    if "ANNEAL_EVALD_FAKE_LOG" in os.environ:
+        with open(os.environ["ANNEAL_EVALD_FAKE_LOG"], "a") as log:
             log.write(text + "\n")
 
 

@@ -2,11 +2,11 @@
 """A judge for tests: speaks the daemon's protocol and reads its verdict from the kernel's first comment.
 
 "# ok": accepted. "# call CLASS" / "# exe CLASS": fails there. "# die": the daemon ends at once; "# unusable": it gives up
-its device. With ANNEAL_FAKE_EVALD_DELAY
-(seconds) every verdict takes that long; with ANNEAL_FAKE_EVALD_ARGUMENTS (a file) it writes its command line there;
-ANNEAL_FAKE_EVALD_FEEDBACK is what it says of a wrong kernel;
-ANNEAL_FAKE_EVALD_KILLED ("FILE:N") kills its first N starts;
-ANNEAL_FAKE_EVALD_SANDBOX and ANNEAL_FAKE_EVALD_DEVICE_NAME are what it says of itself. Run by the interpreter that Python tests use; needs nothing but the standard
+its device. With ANNEAL_EVALD_FAKE_DELAY
+(seconds) every verdict takes that long; with ANNEAL_EVALD_FAKE_ARGUMENTS (a file) it writes its command line there;
+ANNEAL_EVALD_FAKE_FEEDBACK is what it says of a wrong kernel;
+ANNEAL_EVALD_FAKE_KILLED ("FILE:N") kills its first N starts;
+ANNEAL_EVALD_FAKE_SANDBOX and ANNEAL_EVALD_FAKE_DEVICE_NAME are what it says of itself. Run by the interpreter that Python tests use; needs nothing but the standard
 library.
 """
 import hashlib
@@ -51,7 +51,7 @@ def verdict(task, code):
     return {
         "task": task, "category": "Test", "suite": "anneal", "code_sha256": hashlib.sha256(code.encode()).hexdigest(),
         "device": "cpu", "device_name": "fake", "settings_sha256": "5" * 64, "draw": "00",
-        "call": {"ok": call_ok, "class": "ok" if call_ok else detail, "message": os.environ.get("ANNEAL_FAKE_EVALD_FEEDBACK", ""), "seconds": 0.0},
+        "call": {"ok": call_ok, "class": "ok" if call_ok else detail, "message": os.environ.get("ANNEAL_EVALD_FAKE_FEEDBACK", ""), "seconds": 0.0},
         "exe": {"ok": ok, "strict_ok": ok, "class": "ok" if ok else (detail if call_ok else "not_run"), "message": "",
                 "cases": [], "deterministic": None, "seconds": 0.0},
         "perf": {"status": "not_measured", "reason": "fake", "speedup": None, "speedup_geomean": None, "ci": interval,
@@ -61,7 +61,7 @@ def verdict(task, code):
         "accepted": ok,
         "kernel": {"launches": 1, "kernels": [], "own_time_share": None},
         "flags": [],
-        "feedback": "" if ok else os.environ.get("ANNEAL_FAKE_EVALD_FEEDBACK", f"{stage} failed: {detail}: of {task}"),
+        "feedback": "" if ok else os.environ.get("ANNEAL_EVALD_FAKE_FEEDBACK", f"{stage} failed: {detail}: of {task}"),
     }
 
 
@@ -75,20 +75,20 @@ def die_at_the_start(file, times):
 
 
 def main():
-    if os.environ.get("ANNEAL_FAKE_EVALD_KILLED"):
-        file, times = os.environ["ANNEAL_FAKE_EVALD_KILLED"].rsplit(":", 1)
+    if os.environ.get("ANNEAL_EVALD_FAKE_KILLED"):
+        file, times = os.environ["ANNEAL_EVALD_FAKE_KILLED"].rsplit(":", 1)
         die_at_the_start(file, int(times))
-    if os.environ.get("ANNEAL_FAKE_EVALD_FATAL"):
-        send({"type": "fatal", "kind": "missing", "message": os.environ["ANNEAL_FAKE_EVALD_FATAL"]})
+    if os.environ.get("ANNEAL_EVALD_FAKE_FATAL"):
+        send({"type": "fatal", "kind": "missing", "message": os.environ["ANNEAL_EVALD_FAKE_FATAL"]})
         sys.exit(1)
-    if os.environ.get("ANNEAL_FAKE_EVALD_ARGUMENTS"):
-        with open(os.environ["ANNEAL_FAKE_EVALD_ARGUMENTS"], "w") as out:
+    if os.environ.get("ANNEAL_EVALD_FAKE_ARGUMENTS"):
+        with open(os.environ["ANNEAL_EVALD_FAKE_ARGUMENTS"], "w") as out:
             out.write("\n".join(sys.argv[1:]) + "\n")
     jobs = int(sys.argv[sys.argv.index("--jobs") + 1]) if "--jobs" in sys.argv else 4
-    delay = float(os.environ.get("ANNEAL_FAKE_EVALD_DELAY", "0"))
+    delay = float(os.environ.get("ANNEAL_EVALD_FAKE_DELAY", "0"))
     send({"type": "hello", "protocol": 2,
-          "facts": {"device": "cpu", "device_name": os.environ.get("ANNEAL_FAKE_EVALD_DEVICE_NAME", "fake"), "torch": "0", "triton": "0", "python": "3", "driver": "",
-                    "sandbox": os.environ.get("ANNEAL_FAKE_EVALD_SANDBOX", "full"), "settings_sha256": "5" * 64, "jobs": jobs or 4}})
+          "facts": {"device": "cpu", "device_name": os.environ.get("ANNEAL_EVALD_FAKE_DEVICE_NAME", "fake"), "torch": "0", "triton": "0", "python": "3", "driver": "",
+                    "sandbox": os.environ.get("ANNEAL_EVALD_FAKE_SANDBOX", "full"), "settings_sha256": "5" * 64, "jobs": jobs or 4}})
     while True:
         (size,) = struct.unpack("<I", read_exactly(4))
         message = json.loads(read_exactly(size))

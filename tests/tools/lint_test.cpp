@@ -178,7 +178,7 @@ TEST(TasksLintErrors, LeaveWithTheCodesOfOtherCommands) {
   expect({"--device", "gpu"}, 2, "Unknown device 'gpu'");
   expect({"--device", "cpu,cuda:0"}, 2, "more than one device");
   expect({"mul"}, 3, "tools/build", {{"ANNEAL_EVALD", "/absent/anneal-evald"}});
-  expect({"mul"}, 3, "torch is not there", {{"ANNEAL_FAKE_EVALD_FATAL", "torch is not there"}});
+  expect({"mul"}, 3, "torch is not there", {{"ANNEAL_EVALD_FAKE_FATAL", "torch is not there"}});
   if (!fs::exists("/dev/nvidia0")) expect({"--device", "cuda:0"}, 3, "no NVIDIA GPU");
 }
 

@@ -136,7 +136,7 @@ TEST(Run, KilledInMidRunItGoesOnToTheSameRowsAndPaysNoReplyTwice) {
     const std::string config = folder.write("c.yaml", config_for(server));
     const std::string name = "killed" + std::to_string(kill_at) + ".db";
     {
-      Process process(folder.path(), {"run", config, "--db", name}, {{"ANNEAL_FAKE_EVALD_DELAY", "0.03"}});
+      Process process(folder.path(), {"run", config, "--db", name}, {{"ANNEAL_EVALD_FAKE_DELAY", "0.03"}});
       for (int i = 0; i < 2000 && server.requests().size() < kill_at; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
@@ -158,7 +158,7 @@ TEST(Run, CtrlCLeavesWith4AndTheNextRunGoesOn) {
   TemporaryFolder folder;
   LocalServer server(answer());
   const std::string config = folder.write("c.yaml", config_for(server));
-  Process process(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_DELAY", "0.2"}});
+  Process process(folder.path(), {"run", config}, {{"ANNEAL_EVALD_FAKE_DELAY", "0.2"}});
   for (int i = 0; i < 2000 && server.requests().size() < 3; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   process.signal(SIGINT);
@@ -227,7 +227,7 @@ TEST(Run, RetryErrorsAfterAKillAsksOnlyForWhatIsMissing) {
     LocalServer server(answer_but("sum|geak|generator|2|0|0", down));
     const std::string config = folder.write("c.yaml", config_for(server));
     {
-      Process process(folder.path(), {"run", config, "--db", "x.db"}, {{"ANNEAL_FAKE_EVALD_DELAY", "0.02"}});
+      Process process(folder.path(), {"run", config, "--db", "x.db"}, {{"ANNEAL_EVALD_FAKE_DELAY", "0.02"}});
       for (int i = 0; i < 2000 && server.requests().size() < kill_at; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       process.signal(SIGKILL);
@@ -290,12 +290,12 @@ TEST(Run, AnotherDeviceModelIsAnErrorThatNamesTheKey) {
   TemporaryFolder folder;
   LocalServer server(answer());
   const std::string config = folder.write("c.yaml", config_for(server));
-  ASSERT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_DEVICE_NAME", "NVIDIA H200"}}).code, 0);
-  const Outcome other = run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_DEVICE_NAME", "NVIDIA A100"}});
+  ASSERT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_EVALD_FAKE_DEVICE_NAME", "NVIDIA H200"}}).code, 0);
+  const Outcome other = run(folder.path(), {"run", config}, {{"ANNEAL_EVALD_FAKE_DEVICE_NAME", "NVIDIA A100"}});
   EXPECT_EQ(other.code, 2) << other.err;
   EXPECT_THAT(other.err, HasSubstr("`device_name`"));
   EXPECT_THAT(other.err, HasSubstr("--set device="));
-  EXPECT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_DEVICE_NAME", "NVIDIA H200"}}).code, 0);
+  EXPECT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_EVALD_FAKE_DEVICE_NAME", "NVIDIA H200"}}).code, 0);
 }
 
 TEST(Run, SaysThatTheSandboxIsNotFullOnEveryDisplay) {
@@ -304,7 +304,7 @@ TEST(Run, SaysThatTheSandboxIsNotFullOnEveryDisplay) {
   const std::string config = folder.write("c.yaml", config_for(server));
   for (const char* display : {"plain", "none"}) {
     const Outcome outcome = run(folder.path(), {"run", config, "--display", display},
-                                {{"ANNEAL_FAKE_EVALD_SANDBOX", "without namespaces"}});
+                                {{"ANNEAL_EVALD_FAKE_SANDBOX", "without namespaces"}});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("WARNING: the sandbox is not full (without namespaces)"));
   }
@@ -317,7 +317,7 @@ TEST(Run, HidesTheDatabaseRecordingsAndTestKernelsFromCandidates) {
   const std::string config = folder.write("c.yaml", config_for(server));
   fs::create_directory(folder.path() / "kept");
   const Outcome outcome = run(folder.path(), {"run", config, "--db", "kept/x.db"},
-                              {{"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
+                              {{"ANNEAL_EVALD_FAKE_ARGUMENTS", (folder.path() / "arguments").string()}});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string arguments = folder.read("arguments");
   EXPECT_THAT(arguments, HasSubstr("--hide\n" + fs::canonical(folder.path() / "kept").string() + "\n"));
@@ -331,7 +331,7 @@ TEST(Run, HidesTheDatabaseRecordingsAndTestKernelsFromCandidates) {
   fs::permissions(folder.path() / "judge/evald.py", fs::perms::owner_all);
   const Outcome open = run(folder.path(), {"run", config, "--db", "judge/x.db"},
                            {{"ANNEAL_EVALD", (folder.path() / "judge/evald.py").string()},
-                            {"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
+                            {"ANNEAL_EVALD_FAKE_ARGUMENTS", (folder.path() / "arguments").string()}});
   EXPECT_EQ(open.code, 0) << open.err;
   EXPECT_THAT(open.err, Not(HasSubstr("WARNING")));
   EXPECT_THAT(folder.read("arguments"), Not(HasSubstr("/judge\n")));
@@ -339,7 +339,7 @@ TEST(Run, HidesTheDatabaseRecordingsAndTestKernelsFromCandidates) {
   folder.write("python/lib/module.py", "");
   const Outcome seen = run(folder.path(), {"run", config, "--db", "python/lib/x.db"},
                            {{"ANNEAL_PYTHON", (folder.path() / "python/bin/python3").string()},
-                            {"ANNEAL_FAKE_EVALD_ARGUMENTS", (folder.path() / "arguments").string()}});
+                            {"ANNEAL_EVALD_FAKE_ARGUMENTS", (folder.path() / "arguments").string()}});
   EXPECT_EQ(seen.code, 0) << seen.err;
   EXPECT_THAT(seen.err, HasSubstr("WARNING: kernels can see"));
   EXPECT_THAT(folder.read("arguments"), Not(HasSubstr("python/lib")));
@@ -498,7 +498,7 @@ TEST(Run, AJudgeKilledWhileStartingIsStartedAgainTwice) {
   const std::string config = folder.write("c.yaml", config_for(server));
   const auto starts = [&folder](const std::string& name, int killed) {
     return std::map<std::string, std::string>{
-        {"ANNEAL_FAKE_EVALD_KILLED", (folder.path() / name).string() + ":" + std::to_string(killed)}};
+        {"ANNEAL_EVALD_FAKE_KILLED", (folder.path() / name).string() + ":" + std::to_string(killed)}};
   };
   const Outcome twice = run(folder.path(), {"run", config, "--db", "a.db"}, starts("twice", 2));
   EXPECT_EQ(twice.code, 0) << twice.err;
@@ -578,7 +578,7 @@ TEST_F(BadInput, MissingThingsLeaveWith3) {
                               "single-shot, model: m}]\n")},
          3, "ANNEAL_ABSENT_KEY");
   expect({"run", "c.yaml"}, 3, "tools/build", {{"ANNEAL_EVALD", "/absent/anneal-evald"}});
-  expect({"run", "c.yaml"}, 3, "torch is not there", {{"ANNEAL_FAKE_EVALD_FATAL", "torch is not there"}});
+  expect({"run", "c.yaml"}, 3, "torch is not there", {{"ANNEAL_EVALD_FAKE_FATAL", "torch is not there"}});
   folder.write("file", "");
   expect({"run", "c.yaml", "--db", "file/x.db"}, 3, "file");
   if (fs::exists("/dev/nvidia0")) GTEST_SKIP() << "this machine has a GPU";
@@ -691,7 +691,7 @@ TEST(Unfinished, SaysSoInsteadOfAnEmptyReport) {
   std::atomic<bool> down{true};
   LocalServer server(answer_but("mul|geak|generator|0|1|0", down));
   const std::string config = folder.write("c.yaml", config_for(server));
-  ASSERT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_FAKE_EVALD_FATAL", "no torch"}}).code, 3);
+  ASSERT_EQ(run(folder.path(), {"run", config}, {{"ANNEAL_EVALD_FAKE_FATAL", "no torch"}}).code, 3);
   const std::string nothing = "nothing has been started yet; run again: anneal run CONFIG.yaml --db runs/e2e.db\n";
   for (const char* command : {"status", "show", "report"}) {
     EXPECT_EQ(run(folder.path(), {command, "runs/e2e.db"}).out, nothing) << command;
@@ -718,7 +718,7 @@ TEST(Terminal, GetsNoControlCharactersOfAKernel) {
   TemporaryFolder folder;
   LocalServer server(answer());
   const std::string config = folder.write("c.yaml", config_for(server));
-  const std::map<std::string, std::string> hostile = {{"ANNEAL_FAKE_EVALD_FEEDBACK",
+  const std::map<std::string, std::string> hostile = {{"ANNEAL_EVALD_FAKE_FEEDBACK",
                                                        "red \x1b[31m\x07\xc2\x9b"
                                                        "2Jalarm " +
                                                            std::string(300, 'x') + "\nsecond line"}};
@@ -777,7 +777,7 @@ TEST(Eval, JudgesFilesFoldersAndJsonl) {
   EXPECT_EQ(json::parse(line).at("exe").at("class"), "tail");
   // Found again without the judge being asked: one that only dies would fail it.
   EXPECT_EQ(
-      run(folder.path(), {"eval", "k", "--suite", "anneal", "--db", "e.db"}, {{"ANNEAL_FAKE_EVALD_DELAY", "100"}}).code,
+      run(folder.path(), {"eval", "k", "--suite", "anneal", "--db", "e.db"}, {{"ANNEAL_EVALD_FAKE_DELAY", "100"}}).code,
       0);
 
   folder.write("s.jsonl",
@@ -826,7 +826,7 @@ TEST(Eval, CtrlCHandsOverWhatWasJudged) {
     folder.write("k/mul/" + std::to_string(i) + ".py", "# ok\ndef mul(a, b):\n    return " + std::to_string(i) + "\n");
   const fs::path started = folder.path() / "arguments";
   Process process(folder.path(), {"eval", "k", "--suite", "anneal", "--jobs", "1", "--out", "results"},
-                  {{"ANNEAL_FAKE_EVALD_DELAY", "0.3"}, {"ANNEAL_FAKE_EVALD_ARGUMENTS", started.string()}});
+                  {{"ANNEAL_EVALD_FAKE_DELAY", "0.3"}, {"ANNEAL_EVALD_FAKE_ARGUMENTS", started.string()}});
   for (int i = 0; i < 4000 && !fs::exists(started); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   process.signal(SIGINT);

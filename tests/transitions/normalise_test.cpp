@@ -15,6 +15,21 @@ TEST(Normalise, KeepsBlockStructure) {
   EXPECT_NE(normalised_sha256("if a:\n  b()\n  c()\n"), normalised_sha256("if a:\n  b()\nc()\n"));
 }
 
+TEST(Normalise, TellsIndentationThatPythonRefusesFromItsRepair) {
+  const std::string wrong = "def f(x):\n  if c:\n    a = 1\n   b = 2\n",
+                    right = "def f(x):\n  if c:\n    a = 1\n  b = 2\n";
+  EXPECT_NE(normalised_sha256(wrong), normalised_sha256(right));
+  const std::string mixed = "if a:\n        b()\n\tc()\n", spaces = "if a:\n        b()\n        c()\n";
+  EXPECT_NE(normalised_sha256(mixed), normalised_sha256(spaces));
+  EXPECT_EQ(normalised_sha256("if a:\n\tb()\n\tc()\n"), normalised_sha256(spaces));
+}
+
+TEST(Normalise, KeepsACommentThatNamesTheEncoding) {
+  EXPECT_NE(normalised_sha256("# -*- coding: utf-7 -*-\nx = 1\n"), normalised_sha256("x = 1\n"));
+  EXPECT_NE(normalised_sha256("#!/usr/bin/python3\n# coding=latin-1\nx = 1\n"), normalised_sha256("x = 1\n"));
+  EXPECT_EQ(normalised_sha256("\n\n# coding: utf-7\nx = 1\n"), normalised_sha256("x = 1\n"));
+}
+
 TEST(Normalise, JoinsLinesInsideBracketsAndAfterABackslash) {
   EXPECT_EQ(normalised_sha256("f(a, b)\n"), normalised_sha256("f(a,\n\n   # why\n  b)\n"));
   EXPECT_EQ(normalised_sha256("x = 1 + 2\n"), normalised_sha256("x = 1 + \\\n  2\n"));

@@ -330,7 +330,6 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   EXPECT_EQ(export_transitions_jsonl(*db, out).value(), 5);
   EXPECT_FALSE(std::filesystem::exists(out.string() + ".tmp"));
   EXPECT_THAT(show_text(*db, "aaaa2").value(), HasSubstr("-x = 1\n+x = 2\n"));
-  EXPECT_THAT(show_text(*db, "aaaa2").value(), HasSubstr("see [31mred"));
   EXPECT_EQ(show_text(*db, "aaaa").error().kind, ErrorKind::bad_input);
   EXPECT_THAT(status_text(*db).value(), HasSubstr("1 not started"));
   db.reset();
@@ -460,13 +459,6 @@ TEST_F(StoreTest, ATaskFileThatChangedIsAnError) {
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().kind, ErrorKind::bad_input);
   EXPECT_THAT(changed.error().message, HasSubstr("gelu"));
-}
-
-TEST(Printable, DropsControlCharactersAndKeepsText) {
-  EXPECT_EQ(printable("a\x1b[1mb\r\n\tc\x7f\xc2\x9b"
-                      "d\xe2\x80\xae"
-                      "e\xc3\xa9"),
-            "a[1mb\n\tcde\xc3\xa9");
 }
 
 TEST(Kind, FlakyNeedsEqualNormalisedCodeAndNeutralNoTiming) {
