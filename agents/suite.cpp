@@ -17,8 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> front_matter_keys = {
-    "category",  "signature",  "precisions", "extra_precisions", "difficulty",       "policy",         "comparison",
-    "integrity", "thresholds", "in_place",   "dynamic_shapes",   "reduction_length", "host_operators", "error_growth"};
+    "category",       "signature",        "precisions",     "extra_precisions", "difficulty",
+    "policy",         "comparison",       "integrity",      "thresholds",       "in_place",
+    "dynamic_shapes", "reduction_length", "host_operators", "error_growth",     "moves_values"};
 // Make.DTYPES of evaluator/python/anneal_eval/make.py has an element type for each.
 const std::vector<std::string> known_precisions = {"fp64", "fp32", "fp16", "bf16", "int8", "w8a8", "w4a16"};
 const std::vector<std::string> known_comparisons = {"tolerance", "quantization", "exact"};
@@ -150,6 +151,10 @@ Result<std::vector<Task>> read_task_file(const fs::path& path) {
     if (const auto growth = yaml_number(*value, "error_growth", 0, 1e6); !growth) return tl::unexpected(growth.error());
   }
 
+  if (const YamlValue* value = yaml->find("moves_values")) {
+    if (const auto moves = yaml_bool(*value, "moves_values"); !moves) return tl::unexpected(moves.error());
+  }
+
   const std::string folder = path.parent_path().filename().string();
   if (*category != folder) {
     return fail(ErrorKind::bad_input, yaml->find("category")->place + ": category " + in_quotes(*category) +
@@ -208,7 +213,8 @@ Result<Suite> read_suite(const fs::path& root) {
     const std::string name = category.path().filename().string();
     if (!category.is_directory() || name.starts_with('.') || name.starts_with('_')) continue;
     for (const auto& entry : fs::directory_iterator(category.path(), error)) {
-      if (entry.path().extension() != ".py" || entry.path().filename().string().starts_with('_')) continue;
+      const std::string file = entry.path().filename().string();
+      if (entry.path().extension() != ".py" || file.starts_with('.') || file.starts_with('_')) continue;
       files.push_back(entry.path());
     }
   }

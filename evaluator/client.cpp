@@ -417,7 +417,8 @@ asio::awaitable<void> Client::State::supervise(std::shared_ptr<State> state) {
         continue;
       }
       entry = state->waiting.erase(entry);
-      settle(request, fail(ErrorKind::internal, what + " It was lost before on the same kernel."));
+      settle(request, fail(ErrorKind::internal,
+                           what + " It was lost before with this kernel in hand, which may be another's doing."));
     }
     if (state->losses_in_a_row >= state->options.max_restarts) {
       state->broken = lost;

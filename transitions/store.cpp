@@ -218,8 +218,10 @@ Error ran_otherwise(const std::filesystem::path& file, const TrajectoryRow& row,
     message = "Task " + row.task + " already ran on device " + text(stored) + " (`device`)" + where + ", not on " +
               text(wanted) + "; go on with --set device=" + text(stored) + ", or choose another --db.";
   } else if (key == "settings_sha256") {
-    message = "The experiment ran with another judge (`settings_sha256`: its version, torch, triton and time limits)" +
-              where + "; restore them, or choose another --db.";
+    message =
+        "The experiment ran with another judge (`settings_sha256`: its version, torch, triton, time limits and "
+        "the memory of one kernel, which follows from `jobs`)" +
+        where + "; restore them, or choose another --db.";
   } else {
     message = "Task " + row.task + " already ran with another `" + key + "` of method " + row.method + where +
               "; restore it, or choose another experiment name or --db.";

@@ -107,11 +107,22 @@ Answer collect(CandidateHandle& candidate, const json& reply, const PlacedArgume
 std::string host_compute(const json& operators, std::int64_t largest, const std::vector<std::string>& allowed) {
   constexpr std::int64_t least = 64;
   if (largest < least) return "";
-  for (const auto& [name, elements] : operators.items()) {
+  std::int64_t sum = 0, most = -1;
+  int others = -1;
+  std::string named;
+  for (const auto& [name, value] : operators.items()) {
     if (contains(allowed, name)) continue;
-    if (elements.get<std::int64_t>() >= largest / 4) return name;
+    const auto elements = value.get<std::int64_t>();
+    sum += std::clamp<std::int64_t>(elements, 0, largest);  // a claim: it must not overflow
+    ++others;
+    if (elements > most) {
+      most = elements;
+      named = name;
+    }
   }
-  return "";
+  if (sum < largest / 4) return "";
+  if (others > 0) named += " and " + std::to_string(others) + (others == 1 ? " other operator" : " other operators");
+  return named;
 }
 
 }  // namespace anneal::evaluator

@@ -28,8 +28,9 @@ struct Answer {
 Answer collect(CandidateHandle& candidate, const nlohmann::json& reply, const PlacedArguments& placed,
                const std::vector<Expected>& expected, SuiteTask& task, int device, double seconds);
 
-// The first operator of torch outside `allowed` that worked on a quarter or more of `largest` elements in one call of
-// the entry, or nothing. operators: {name: elements}. Sizes below 64 tell nothing.
+// What operators of torch outside `allowed` worked on a quarter or more of `largest` elements together in one call of
+// the entry, by the name of the one that did most; else nothing. operators: {name: elements}. Sizes below 64 tell
+// nothing.
 std::string host_compute(const nlohmann::json& operators, std::int64_t largest,
                          const std::vector<std::string>& allowed);
 

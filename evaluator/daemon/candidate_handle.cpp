@@ -1,6 +1,7 @@
 #include "evaluator/daemon/candidate_handle.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::optional<unsigned> next_candidate_user(const SandboxAbilities& abilities) {
 }
 
 CandidateHandle::CandidateHandle(ZygoteClient& zygote, const CandidateSettings& settings)
-    : zygote_(zygote), device_(settings.device), spawned_(spawn(zygote, settings)) {}
+    : zygote_(zygote), device_(settings.device), oom_kills_(oom_kills()), spawned_(spawn(zygote, settings)) {}
 
 CandidateHandle::~CandidateHandle() {
   try {
@@ -99,8 +100,11 @@ CandidateLost CandidateHandle::ended_how() {
   // The channel closed, so the candidate is gone or going; its init ends at once with the candidate's own status,
   // which killing it earlier would hide.
   pollfd ended{spawned_.init.get(), POLLIN, 0};
-  while (::poll(&ended, 1, 5000) < 0 && errno == EINTR) {
-  }
+  int count;
+  do {
+    count = ::poll(&ended, 1, 5000);
+  } while (count < 0 && errno == EINTR);
+  const bool by_itself = count > 0;
   end();
   if (*status_ == sandbox_failed_status) {
     throw MachineFault("the sandbox could not be built (its reason is on stderr)");
@@ -115,6 +119,9 @@ CandidateLost CandidateHandle::ended_how() {
   }
   if (*status_ == folder_exceeded_status) {
     return {"crashed", "killed: its files took more than " + std::to_string(scratch_bytes >> 20) + " MiB"};
+  }
+  if (by_itself && *status_ == 128 + SIGKILL && oom_kills() != oom_kills_) {
+    throw MachineFault("killed when the machine ran out of memory, its own being within the limit");
   }
   if (*status_ > 128) {
     const char* name = ::sigabbrev_np(*status_ - 128);

@@ -9,6 +9,7 @@
 
 #include "evaluator/daemon/arena.h"
 #include "evaluator/daemon/fault.h"
+#include "evaluator/daemon/oom_kills.h"
 #include "evaluator/daemon/zygote.h"
 
 namespace anneal::evaluator {
@@ -26,7 +27,8 @@ class CandidateHandle {
   CandidateHandle& operator=(const CandidateHandle&) = delete;
 
   // The candidate's answer. Throws CandidateLost when there is none within `seconds`, and MachineFault when the
-  // candidate cannot be killed or its sandbox could not be built.
+  // candidate cannot be killed, its sandbox could not be built, or the kernel may have ended it for memory that another
+  // took.
   nlohmann::json ask(const nlohmann::json& request, double seconds, const std::vector<int>& descriptors = {});
 
   // The arena of that role, at least so large; mapped by the candidate when it is new or has grown.
@@ -40,6 +42,7 @@ class CandidateHandle {
 
   ZygoteClient& zygote_;
   int device_;
+  OomKills oom_kills_;  // when it was spawned
   Spawned spawned_;
   std::unique_ptr<Arena> inputs_, outputs_;
   bool ended_ = false;

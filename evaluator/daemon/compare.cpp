@@ -84,11 +84,11 @@ std::string strict_violation(const at::Tensor& got, const Expected& expected, co
     return text.str();
   };
   std::string violation = check(0, flat.numel(), "the whole output");
-  constexpr std::int64_t block = 1024;
-  for (std::int64_t begin = 0; violation.empty() && flat.numel() >= 2 * block && begin + block <= flat.numel();
-       begin += std::max<std::int64_t>(block, flat.numel() / 256)) {
-    violation = check(begin, std::min(flat.numel(), begin + std::max<std::int64_t>(block, flat.numel() / 256)),
-                      "one block of it");
+  constexpr std::int64_t least = 1024;
+  const std::int64_t block = std::max(least, flat.numel() / 256);
+  for (std::int64_t begin = 0; violation.empty() && flat.numel() >= 2 * least && begin < flat.numel(); begin += block) {
+    const std::int64_t end = std::min(flat.numel(), begin + block);  // the last one ends where the output does
+    violation = check(end - block, end, "one block of it");
   }
   if (violation.empty() && flat.numel() > 0) {
     const double worst = item(mine.abs().max()), torch_worst = item(torchs.abs().max());

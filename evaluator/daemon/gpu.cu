@@ -242,11 +242,7 @@ DeviceProperties open_device(int device) {
     uuid += hex[static_cast<unsigned char>(byte) >> 4];
     uuid += hex[static_cast<unsigned char>(byte) & 15];
   }
-  return {properties.name,
-          uuid,
-          properties.major * 10 + properties.minor,
-          static_cast<std::size_t>(properties.l2CacheSize),
-          version,
+  return {properties.name, uuid, static_cast<std::size_t>(properties.l2CacheSize), version,
           2.0 * clock_khz * 1e3 * bus_bits / 8};  // two transfers a clock
 }
 

@@ -14,7 +14,6 @@ bool built_in();
 
 struct DeviceProperties {
   std::string name, uuid;  // uuid: hex
-  int capability = 0;      // 90 for sm_90
   std::size_t l2_bytes = 0;
   int driver_version = 0;          // CUDA's: 13000 for 13.0
   double peak_bytes_a_second = 0;  // of the memory, by its clock and bus width; 0 where the driver does not tell

@@ -38,7 +38,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 4;
+constexpr int judge_version = 5;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -91,7 +91,8 @@ class JudgeImpl : public Judge {
                            {"triton", facts_.triton},
                            {"call_seconds", settings_.call_seconds},
                            {"run_seconds", settings_.run_seconds},
-                           {"perf_seconds_a_case", settings_.perf_seconds_a_case}};
+                           {"perf_seconds_a_case", settings_.perf_seconds_a_case},
+                           {"candidate_memory", zygote_->abilities().candidate_memory}};
     facts_.settings_sha256 = sha256(decisive.dump());
   }
 
@@ -259,11 +260,9 @@ class Evaluation {
     for (const std::string& name : task_->case_names()) {
       for (const char* kind : {"standard", "outlier"}) {
         if (std::strcmp(kind, "outlier") == 0 && !task_->has_outliers(name)) continue;
-        case_in_progress_ = name + " (" + kind + ")";
         verdict_.exe.cases.push_back(judge_case(name, kind));
       }
     }
-    case_in_progress_.clear();
     repeat_first_case();
     conclude_exe();
     verdict_.exe.seconds = seconds_since(start);
@@ -272,13 +271,18 @@ class Evaluation {
   void conclude_exe() {
     ExeVerdict& exe = verdict_.exe;
     exe.ok = exe.strict_ok = true;
-    const CaseVerdict* first = nullptr;
+    const CaseVerdict *first = nullptr, *unsupported = nullptr;  // held-out cases come last
     bool standard_failed = false;
     for (const CaseVerdict& one : exe.cases) {
       exe.ok &= one.ok;
       exe.strict_ok &= one.strict_ok;
-      standard_failed |= !one.strict_ok && one.inputs == "standard";
-      if (!one.strict_ok && first == nullptr) first = &one;  // held-out cases come last
+      if (one.strict_ok) continue;
+      if (one.failure_class == "unsupported_on_cpu") {
+        if (unsupported == nullptr) unsupported = &one;
+        continue;
+      }
+      standard_failed |= one.inputs == "standard";
+      if (first == nullptr) first = &one;
     }
     exe.failure_class = "ok";
     if (exe.strict_ok && rules_.needs_integer_dot && !integer_dot_) {
@@ -289,6 +293,11 @@ class Evaluation {
       exe.failure_class = "overfit";
       exe.message = "right on the cases that are shown, wrong on others of other sizes or values";
       detail_.clear();
+    } else if (first == nullptr && unsupported != nullptr) {  // nothing else speaks against it, so it is not judged
+      exe.failure_class = unsupported->failure_class;
+      exe.message = unsupported->held_out
+                        ? "in a case that is not shown"
+                        : "case " + unsupported->name + " (" + unsupported->inputs + "): " + unsupported->message;
     } else if (first != nullptr) {
       exe.failure_class = standard_failed ? first->failure_class : "outlier_only";
       exe.message = "case " + first->name + " (" + first->inputs + "): " + first->message;
@@ -300,6 +309,7 @@ class Evaluation {
     if (!first_outputs_ || !verdict_.exe.cases.front().strict_ok) return;
     const auto shared = checking();
     const InputSet first = set_of(task_->case_names().front(), "standard");
+    in_progress_ = first;
     const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds);
     CaseVerdict& verdict = verdict_.exe.cases.front();
     if (reply.value("class", "crashed") != "ok") {
@@ -340,6 +350,7 @@ class Evaluation {
   CaseVerdict judge_case(const std::string& name, const std::string& kind) {
     const auto shared = checking();
     const InputSet set = set_of(name, kind);
+    in_progress_ = set;
     const auto [placed, reply] = run_candidate_on(set, judge_.settings_.run_seconds);
     return judge_reply(reply, set, placed);
   }
@@ -361,11 +372,14 @@ class Evaluation {
         largest = std::max(largest, one.published.numel());
         output_bytes += static_cast<double>(one.published.nbytes());
       }
-      if (set.kind == "perf") perf_output_bytes_ = output_bytes;
+      if (set.kind == "perf") {
+        perf_output_bytes_ = output_bytes;
+        perf_largest_ = largest;
+      }
       if (const std::string host =
               host_compute(reply.at("kernels").at("host_operators"), largest, rules_.host_operators);
           !host.empty() && host_compute_.empty()) {
-        host_compute_ = host + " in case " + set.case_name;
+        host_compute_ = host + (held_out(set) ? " in a case that is not shown" : " in case " + set.case_name);
       }
       Answer answer = answer_to(placed, reply, expected);
       if (answer.refused()) {
@@ -491,11 +505,11 @@ class Evaluation {
       perf.reason = "the policy refuses the kernel";
       return;
     }
+    perf_start_ = Clock::now();
     if (judge_.settings_.device < 0) {
       stop_perf("not_measured", "the cpu device does not time Triton kernels");
       return;
     }
-    const auto start = Clock::now();
     PairingSettings settings;
     settings.max_seconds = judge_.settings_.perf_seconds_a_case;
     int samples = 0, syncs = 0, side_streams = 0;
@@ -505,7 +519,6 @@ class Evaluation {
     double candidate_seconds = 0;
     stage_ = &perf.reason;
     for (const std::string& name : task_->perf_case_names()) {
-      case_in_progress_ = name + " (perf)";
       CaseVerdict at_scale = judge_case(name, "perf");
       if (!passes(at_scale)) {
         fail_at_scale(std::move(at_scale));
@@ -516,6 +529,8 @@ class Evaluation {
       try {
         timed = time(name, cost, settings);
       } catch (const TimingStopped& stopped) {
+        if (other_work.empty()) other_work = stopped.other_work;
+        if (refuse_other_work(other_work)) return;
         stop_perf(stopped.status, "case " + name + ": " + stopped.reason);
         if (stopped.too_slow) verdict_.flags.push_back("too_slow");
         return;
@@ -536,14 +551,7 @@ class Evaluation {
       candidate_seconds += paired.candidate_ns * 1e-9;
       measured.push_back(std::move(timed.paired));
     }
-    case_in_progress_.clear();
-    if (rules_.needs_triton && !other_work.empty()) {
-      refuse_policy("not_a_kernel", "in timed calls: " + other_work, "torch_compute");
-      if (!order_.policy_off) {
-        stop_perf("skipped", "the policy refuses the kernel");
-        return;
-      }
-    }
+    if (refuse_other_work(other_work)) return;
     candidate_.reset();
     for (const PerfCase& one : perf.cases) {
       const std::string slowed = slowed_baseline(one, settings);
@@ -561,13 +569,22 @@ class Evaluation {
     if (flops) perf.tflops = *flops / candidate_seconds * 1e-12;
     if (2 * syncs > samples) verdict_.flags.push_back("needs_sync");
     if (2 * side_streams > samples) verdict_.flags.push_back("side_streams");
-    perf.seconds = seconds_since(start);
+    perf.seconds = seconds_since(perf_start_);
+  }
+
+  // What timed calls showed that the cases did not. Whether that ends perf.
+  bool refuse_other_work(const std::string& other_work) {
+    if (!rules_.needs_triton || other_work.empty()) return false;
+    refuse_policy("not_a_kernel", "in timed calls: " + other_work, "torch_compute");
+    if (order_.policy_off) return false;
+    stop_perf("skipped", "the policy refuses the kernel");
+    return true;
   }
 
   TimedCase time(const std::string& name, const Cost& cost, const PairingSettings& settings) {
     const std::unique_lock alone(judge_.device_);
     const GpuLock::Held machine = judge_.lock_->hold();
-    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, set_of(name, "perf"),
+    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, set_of(name, "perf"), perf_largest_,
                       fastest_ns(cost.bytes, perf_output_bytes_, judge_.properties_), judge_.settings_.run_seconds,
                       settings, random_,
                       [this](const json& reply, const InputSet& set, const PlacedArguments& placed) {
@@ -602,6 +619,7 @@ class Evaluation {
     verdict_.perf = PerfVerdict();
     verdict_.perf.status = status;
     verdict_.perf.reason = reason;
+    verdict_.perf.seconds = seconds_since(perf_start_);
   }
 
   void fail_at_scale(CaseVerdict at_scale) {
@@ -625,21 +643,31 @@ class Evaluation {
     }
     ExeVerdict& exe = verdict_.exe;
     CaseVerdict one;
-    const std::size_t space = case_in_progress_.find(" (");
-    one.name = case_in_progress_.substr(0, space);
-    one.inputs = space == std::string::npos ? "standard"
-                                            : case_in_progress_.substr(space + 2, case_in_progress_.size() - space - 3);
+    one.name = in_progress_.case_name;
+    one.inputs = in_progress_.kind;
+    one.held_out = held_out(in_progress_);
     one.failure_class = lost.failure_class;
     one.message = lost.message;
     if (stage_ == &verdict_.perf.reason) {
       fail_at_scale(std::move(one));
       return;
     }
-    exe.cases.push_back(std::move(one));
+    exe.seconds = seconds_since(exe_start_);
+    const std::string where = "case " + one.name + " (" + one.inputs + ")";
+    const bool again =
+        !exe.cases.empty() && exe.cases.front().name == one.name && exe.cases.front().inputs == one.inputs;
+    if (again) {
+      exe.cases.front() = one;
+    } else {
+      exe.cases.push_back(one);
+    }
+    if (one.held_out) {
+      conclude_exe();
+      return;
+    }
     exe.ok = exe.strict_ok = false;
     exe.failure_class = lost.failure_class;
-    exe.message = "case " + case_in_progress_ + ": " + lost.message;
-    exe.seconds = seconds_since(exe_start_);
+    exe.message = where + (again ? ", run once more: " : ": ") + lost.message;
   }
 
   JudgeImpl& judge_;
@@ -648,13 +676,15 @@ class Evaluation {
   std::mt19937_64 random_;
   SuiteTask* task_ = nullptr;
   TaskRules rules_;
-  std::string draw_, detail_, case_in_progress_;
+  std::string draw_, detail_;
+  InputSet in_progress_;                // of the exe or perf case that the candidate is working on
   std::vector<std::string> forbidden_;  // what the static screen found
   std::string host_compute_;            // the first operator of torch that did a kernel's work
   double perf_output_bytes_ = 0;        // of the perf case judged last
+  std::int64_t perf_largest_ = 0;       // elements of its largest tensor
   Verdict verdict_;
   const std::string* stage_ = nullptr;  // the field of the stage in progress
-  Clock::time_point exe_start_;
+  Clock::time_point exe_start_, perf_start_;
   std::unique_ptr<ScratchFolder> scratch_;  // outlives the candidate
   std::unique_ptr<CandidateHandle> candidate_;
   std::optional<std::vector<at::Tensor>> first_outputs_;

@@ -30,6 +30,12 @@ TaskRules rules_from(const json& facts) {
   if (facts.contains("host_operators") && !facts["host_operators"].is_null()) {
     rules.host_operators = facts["host_operators"].get<std::vector<std::string>>();
   }
+  // Where the operator is itself a move, these do its work; elsewhere a launch may need them.
+  if (!facts.value("moves_values", false)) {
+    for (const char* move : {"cat", "stack", "constant_pad_nd", "copy_ into a part"}) {
+      rules.host_operators.emplace_back(move);
+    }
+  }
   if (facts.contains("in_place") && !facts["in_place"].is_null()) {
     rules.in_place = facts["in_place"].get<std::vector<std::string>>();
   }

@@ -44,25 +44,26 @@ class CaseTimer {
                           {"seconds", most_warm_seconds}},
                          job_.answer_seconds);
       const auto start = Clock::now();
-      const auto elapsed = [&] { return timed_.wrong ? job_.settings.max_seconds + 1 : seconds_since(start); };
-      timed_.paired = measure_pairs([&](int) { return quad(); }, elapsed, job_.settings);
-      if (timed_.wrong) return std::move(timed_);
+      timed_.paired = measure_pairs([&](int) { return quad(); }, [&] { return seconds_since(start); }, job_.settings);
       time_candidate(true);
-      if (!timed_.wrong && static_cast<int>(timed_.paired.quads.size()) < job_.settings.few_quads) {
+      if (static_cast<int>(timed_.paired.quads.size()) < job_.settings.few_quads) {
         throw TimingStopped{"not_measured",
                             "too slow to be timed: " + std::to_string(timed_.paired.quads.size()) + " pairs in " +
                                 std::to_string(static_cast<int>(seconds_since(start))) + " s",
-                            true};
+                            true, timed_.other_work};
       }
-      return std::move(timed_);
+    } catch (const WrongAnswer&) {
     } catch (const CandidateLost& lost) {
       // A correct kernel that is too slow to be timed stays correct; one that fails at this size does not.
-      if (lost.failure_class == "timeout") throw TimingStopped{"not_measured", lost.message, true};
+      if (lost.failure_class == "timeout") throw TimingStopped{"not_measured", lost.message, true, timed_.other_work};
       throw;
     }
+    return std::move(timed_);
   }
 
  private:
+  struct WrongAnswer {};  // `timed_.wrong` says which: nothing more is timed
+
   // Two sets of inputs in two places of the arena. Both sides warm up on the older and are timed on the newer one, in
   // the same memory: anything that only one of them does shows as up to 10 % (docs/measurements.md).
   struct Place {
@@ -130,15 +131,14 @@ class CaseTimer {
     timed_.syncs += reply.value("needs_sync", false) ? 1 : 0;
     timed_.side_streams += reply.value("side_streams", false) ? 1 : 0;
     if (reply.value("launches", 0) == 0) timed_.other_work = "no Triton kernel is launched";
-    const std::string host =
-        host_compute(reply.at("host_operators"), largest_of(place.placed.arguments), job_.task.rules().host_operators);
+    const std::string host = host_compute(reply.at("host_operators"), job_.largest, job_.task.rules().host_operators);
     if (!host.empty()) timed_.other_work = "torch computes on whole tensors: " + host;
     // The candidate's clock is a claim: the judge's own bounds it from above, the memory's peak from below.
     const double claimed = reply.at("event_ns").get<double>();
     if (!(claimed > 0) || claimed > wall_ns) throw CandidateLost{"crashed", "the process reported an impossible time"};
     const bool too_fast = claimed < job_.floor_ns;
-    if (!timed_.wrong && (sure_to_be_judged || too_fast || job_.random() % judged_share == 0)) judge_answer();
-    if (too_fast && !timed_.wrong) throw TimingStopped{"rejected", below_floor(claimed, job_.floor_ns)};
+    if (sure_to_be_judged || too_fast || job_.random() % judged_share == 0) judge_answer();
+    if (too_fast) throw TimingStopped{"rejected", below_floor(claimed, job_.floor_ns), false, timed_.other_work};
     return claimed;
   }
 
@@ -150,6 +150,7 @@ class CaseTimer {
     if (job_.passes(verdict)) return;
     verdict.message = "the answer of a timed call: " + verdict.message;
     timed_.wrong = std::move(verdict);
+    throw WrongAnswer{};
   }
 
   std::string device_name() const { return "cuda:" + std::to_string(job_.device); }

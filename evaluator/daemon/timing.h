@@ -19,6 +19,7 @@ namespace anneal::evaluator {
 struct TimingStopped {
   std::string status, reason;
   bool too_slow = false;
+  std::string other_work;  // as in TimedCase, of the calls until then
 };
 
 struct TimedCase {
@@ -35,6 +36,7 @@ struct TimingJob {
   gpu::Timer& timer;
   int device;
   InputSet set;           // kind "perf"; draws of its own are derived from `set.draw`
+  std::int64_t largest;   // elements of the largest tensor of a call
   double floor_ns;        // a claimed time below it is rejected
   double answer_seconds;  // the deadline of one question to the candidate
   PairingSettings settings;

@@ -104,7 +104,9 @@ std::uint64_t memory_share(int jobs) {
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     whole = std::min(whole, limit_in(path).value_or(whole));
   }
-  return std::min(most, whole / 4 * 3 / static_cast<std::uint64_t>(std::max(1, jobs)));
+  const std::uint64_t share = std::min(most, whole / 4 * 3 / static_cast<std::uint64_t>(std::max(1, jobs)));
+  constexpr std::uint64_t step = 256 << 20;  // another kernel of the system leaves the machine a few MiB more or less
+  return share < step ? share : share / step * step;
 }
 
 std::optional<int> TreeWatch::exceeded() {

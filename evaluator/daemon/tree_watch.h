@@ -34,7 +34,7 @@ struct MachineMemory {
 std::optional<MachineMemory> machine_memory();
 
 // A candidate's share: three quarters of the machine's memory (or of the container's) over `jobs` candidates, at most
-// 16 GiB.
+// 16 GiB, in whole quarters of a GiB.
 std::uint64_t memory_share(int jobs);
 
 class TreeWatch {

@@ -101,6 +101,8 @@ int ending_signal(const SandboxAbilities& abilities) {
     ::_exit(sandbox_failed_status);     // the candidate's socket above all: its end must show as a closed channel
   ::setpriority(PRIO_PROCESS, 0, -10);  // to be heard among hundreds of busy processes; refused without root
   const bool bounded = (abilities.namespaces & CLONE_NEWNS) != 0;
+  // What its pages hold of ours is no memory of its own.
+  const std::uint64_t inherited = memory_of({::getpid()}, ~std::uint64_t{0});
   TreeWatch watch(abilities.candidate_memory, bounded ? "" : settings.sandbox.files.scratch, scratch_bytes);
   for (;;) {
     constexpr timespec between_looks{0, 50'000'000};
@@ -114,10 +116,14 @@ int ending_signal(const SandboxAbilities& abilities) {
       ::_exit(128 + SIGKILL);
     }
     int status = 0;
-    for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    rusage usage{};
+    for (pid_t ended; (ended = ::wait4(-1, &status, WNOHANG, &usage)) > 0;) {
       if (ended != candidate) continue;
       int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (entered->load() && code >= sandbox_failed_status && code <= machine_short_status) code = 1;
+      // The kernel may have been quicker than the watch.
+      const std::uint64_t most = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
+      if (code == 128 + SIGKILL && most > inherited + abilities.candidate_memory) code = memory_exceeded_status;
       end_descendants();
       ::_exit(code);
     }

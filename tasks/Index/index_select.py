@@ -6,6 +6,7 @@ precisions: [fp32]
 difficulty: 3
 policy: triton
 comparison: exact
+moves_values: true
 reduction_length: 1
 ---
 Picks whole slices of a tensor: slice j of the result along `dim` is slice index[j] of `input`.

@@ -59,6 +59,17 @@ TEST(Suite, EachPrecisionIsATask) {
   EXPECT_EQ(bf16->file_sha256.size(), 64u);
 }
 
+TEST(Suite, WhatBeginsWithADotOrAnUnderscoreIsNoTask) {
+  TemporaryFolder folder;
+  folder.write("tasks/Activation/gelu.py", gelu);
+  for (const char* other : {"Activation/_common.py", "Activation/.gelu.py", "_shared/gelu.py", ".git/gelu.py"}) {
+    folder.write(std::string("tasks/") + other, "import torch\n");
+  }
+  const auto suite = read_suite(folder.path() / "tasks");
+  ASSERT_TRUE(suite.has_value()) << suite.error().message;
+  EXPECT_EQ(suite->tasks.size(), 3u);
+}
+
 TEST(Suite, ErrorsNameFileLineAndKey) {
   EXPECT_THAT(error(replaced(gelu, "difficulty: 2", "dificulty: 2")),
               HasSubstr("gelu.py:7:1: unknown key 'dificulty' in the front matter; did you mean 'difficulty'?"));
@@ -79,13 +90,15 @@ TEST(Suite, TheJudgesOwnKeysAreTakenAndTheirTypesChecked) {
     return replaced(gelu, "difficulty: 2\n", "difficulty: 2\n" + lines + "\n");
   };
   TemporaryFolder folder;
-  folder.write("tasks/Activation/gelu.py", with("host_operators: [linalg_qr, cumsum]\nerror_growth: 16.5"));
+  folder.write("tasks/Activation/gelu.py",
+               with("host_operators: [linalg_qr, cumsum]\nerror_growth: 16.5\nmoves_values: true"));
   const auto suite = read_suite(folder.path() / "tasks");
   EXPECT_TRUE(suite.has_value()) << suite.error().message;
   EXPECT_THAT(error(with("host_operators: linalg_qr")),
               HasSubstr("gelu.py:8:17: 'host_operators' must be a list of names."));
   EXPECT_THAT(error(with("host_operators: [[linalg_qr]]")), HasSubstr("'host_operators' must be"));
   EXPECT_THAT(error(with("error_growth: large")), HasSubstr("gelu.py:8:15: 'error_growth' must be a number"));
+  EXPECT_THAT(error(with("moves_values: often")), HasSubstr("gelu.py:8:15: 'moves_values' must be"));
   EXPECT_THAT(error(with("error_growth: -1")), HasSubstr("'error_growth' must be a number"));
 }
 

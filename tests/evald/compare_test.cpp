@@ -57,6 +57,18 @@ TEST(Compare, OneWrongElementInManyIsFound) {
   EXPECT_NEAR(verdict.worst[0].got - verdict.worst[0].expected, 0.5, 1e-5);
 }
 
+TEST(Compare, EveryElementIsInABlock) {
+  for (const std::int64_t n : {2048, 3071, 3072, 1024 * 256 + 255}) {
+    at::Tensor x = normal({n});
+    x.slice(0, n - 1023) *= 1e-7;  // small beside the rest, so that the rules over all of the output pass
+    at::Tensor got = x.clone();
+    got.slice(0, n - 1023).zero_();
+    const CaseVerdict verdict = compare_output(got, expected(x), {});
+    EXPECT_TRUE(verdict.ok);
+    EXPECT_FALSE(verdict.strict_ok) << n;
+  }
+}
+
 TEST(Compare, NanMustStandWhereTheReferenceHasIt) {
   at::Tensor x = normal({16});
   x[3] = NAN;

@@ -119,6 +119,9 @@ TEST(TreeWatch, SharesTheMachineAmongCandidates) {
   for (const int jobs : {1, 3, 8}) EXPECT_LE(memory_share(jobs) * static_cast<unsigned>(jobs), machine->total);
   EXPECT_LE(memory_share(1), std::uint64_t{16} << 30);
   EXPECT_GT(memory_share(8), 0u);
+  const std::uint64_t share = memory_share(1);
+  EXPECT_TRUE(share < 256 * mib || share % (256 * mib) == 0)
+      << "the settings' hash holds it: small changes must not show";
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/this_coro.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <thread>
 
 #include "async/nursery.h"
 #include "evaluator/client.h"
@@ -233,6 +236,82 @@ TEST_F(RealJudge, WithoutNamespacesNothingThatACandidateStartedOutlivesItsVerdic
   if (message == "ValueError: user 0" || ::geteuid() != 0) GTEST_SKIP() << "users cannot be dropped here";
   ASSERT_EQ(message.rfind("ValueError: user ", 0), 0u) << message;
   EXPECT_FALSE(any_process_of(message.substr(17)));
+}
+
+// The right kernel of `mul`, and before each call of the entry the Python lines `first`, indented by four.
+std::string mul_that_first(const std::string& first) {
+  return "import os\ncalls = []\n" + read(kernels / "mul/correct.py") +
+         "\nright = mul\n\ndef mul(input, other):\n    calls.append(0)\n" + first + "    return right(input, other)\n";
+}
+
+TEST_F(RealJudge, NamesNoHeldOutCase) {
+  const std::string held_out = "    if input.dim() == 3 and other is not None and input.shape[0] == 3:\n        ";
+  const auto results = judged({{"a", "mul", mul_that_first(held_out + "os._exit(0)\n"), ""},
+                               {"b", "mul", mul_that_first(held_out + "raise ValueError('seen')\n"), ""},
+                               {"c", "mul", mul_that_first(held_out + "input * other\n"), ""},
+                               {"d", "mul", mul_that_first(held_out + "torch.empty(1, device='cuda')\n"), ""}});
+  const std::vector<std::string> classes = {"overfit", "overfit", "not_a_kernel", "unsupported_on_cpu"};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    SCOPED_TRACE(classes[i]);
+    ASSERT_TRUE(results[i].verdict) << results[i].verdict.error().message;
+    const Verdict& verdict = *results[i].verdict;
+    EXPECT_EQ(decisive_class(verdict), classes[i]) << verdict.feedback;
+    for (const std::string& told : {verdict.feedback, verdict.exe.message, verdict.policy.message}) {
+      EXPECT_THAT(told, testing::Not(testing::AnyOf(testing::HasSubstr("cube_by_column"), testing::HasSubstr("seen"))));
+    }
+    const auto one = std::find_if(verdict.exe.cases.begin(), verdict.exe.cases.end(),
+                                  [](const CaseVerdict& one) { return one.name == "cube_by_column"; });
+    ASSERT_NE(one, verdict.exe.cases.end());
+    EXPECT_TRUE(one->held_out);
+  }
+}
+
+TEST_F(RealJudge, NamesTheFirstCaseWhenItsRepetitionEndsTheProcess) {
+  const auto counted = judged({{"count", "mul", mul_that_first(""), ""}});
+  ASSERT_TRUE(counted[0].verdict && counted[0].verdict->accepted) << counted[0].verdict->feedback;
+  const CaseVerdict& first = counted[0].verdict->exe.cases.front();
+  const std::string last =
+      std::to_string(counted[0].verdict->exe.cases.size() + 2);  // after the call of the call stage
+  const auto results =
+      judged({{"a", "mul", mul_that_first("    if len(calls) == " + last + ":\n        os._exit(0)\n"), ""}});
+  ASSERT_TRUE(results[0].verdict);
+  const ExeVerdict& exe = results[0].verdict->exe;
+  EXPECT_EQ(exe.failure_class, "crashed");
+  EXPECT_EQ(exe.message,
+            "case " + first.name + " (standard), run once more: the process ended by itself with exit code 0");
+  EXPECT_EQ(exe.cases.size(), counted[0].verdict->exe.cases.size());
+  EXPECT_EQ(exe.cases.front().name, first.name);
+  EXPECT_FALSE(exe.cases.front().strict_ok);
+}
+
+TEST_F(RealJudge, ChargesNoKernelThatTheKernelMayHaveEndedForAnothersMemory) {
+  const test::TemporaryFolder folder;
+  const fs::path counts = folder.write("vmstat", "oom_kill 0\n");
+  const fs::path wrapper =
+      folder.write("evald", "#!/bin/sh\nexec unshare --mount sh -c 'mount --bind " + counts.string() +
+                                " /proc/vmstat || exit 3; exec " + evald.string() + " \"$@\"' evald \"$@\"\n");
+  fs::permissions(wrapper, fs::perms::owner_all);
+  if (::geteuid() != 0) GTEST_SKIP() << "nothing can be mounted here";
+  const Submission killed = {"killed", "mul",
+                             "import os, signal, time\ndef mul(input, other):\n    time.sleep(0.5)\n    "
+                             "os.kill(os.getpid(), signal.SIGKILL)\n",
+                             ""};
+  const auto alone = judged({killed}, wrapper);
+  if (!alone[0].verdict) GTEST_SKIP() << "nothing can be mounted here: " << alone[0].verdict.error().message;
+  EXPECT_EQ(alone[0].verdict->call.message, "the process was ended by SIGKILL");
+
+  std::atomic<bool> over{false};
+  std::thread oom_killer([&] {
+    for (int count = 1; !over; ++count) {
+      std::ofstream(counts) << "oom_kill " << count << '\n';
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  const auto beside = judged({killed}, wrapper);
+  over = true;
+  oom_killer.join();
+  ASSERT_FALSE(beside[0].verdict);
+  EXPECT_THAT(beside[0].verdict.error().message, testing::HasSubstr("ran out of memory"));
 }
 
 TEST_F(RealJudge, AnUnknownTaskIsAMachineFaultNotAVerdict) {

@@ -1,8 +1,11 @@
 """What a kernel's body may say on the CPU device. Run by ctest with the Python of anneal-evald."""
+import collections
+import enum
 import importlib.util
 import os
 import sys
 import tempfile
+import typing
 import unittest
 
 import numpy as np
@@ -97,6 +100,55 @@ x.type.element_ty
 """
 
 
+Plain = collections.namedtuple("Plain", "a b")
+
+
+class Annotated(typing.NamedTuple):
+    a: int
+    b: int = 2
+
+
+class WithProperty(typing.NamedTuple):
+    a: int
+
+    @property
+    def size(self):
+        return 2
+
+
+class OwnNew(tuple):
+    __slots__, _fields = (), ("a",)
+
+    def __new__(_cls, a):
+        return _tuple_new(_cls, (a,))
+
+
+def _tuple_new(kind, values):
+    return tuple.__new__(kind, values)
+
+
+class Below(Plain):
+    __slots__ = ()
+
+
+Defaults = collections.namedtuple("Defaults", "a", defaults=[object()])
+Member = enum.Enum("Member", {"ONE": torch.exp})
+Number = enum.IntEnum("Number", {"ONE": 1})  # its .value is itself to the compiler
+DtypeBelow = type("DtypeBelow", (tl.dtype,), {})
+Integer = type("Integer", (int,), {})
+Subclass = type("Subclass", (torch.Tensor,), {})
+FunctionBelow = type("FunctionBelow", (triton.runtime.jit.JITFunction,), {})
+
+
+class Pointer:
+    """What triton.reinterpret takes for a tensor."""
+    data = device = None
+    shape, dtype = (1,), torch.float16
+
+    def data_ptr(self):
+        return 0
+
+
 def kernels(lines):
     for line in lines.strip().splitlines():
         with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
@@ -134,11 +186,44 @@ class KernelBody(unittest.TestCase):
 
     def test_arguments_are_data(self):
         for line, module in kernels("F(x)"):
-            for value in (None, 1, 2.0, True, "s", tl.float32, torch.float32, module.helper, (1, module.helper), torch.ones(1)):
+            for value in (None, 1, 2.0, True, "s", tl.float32, torch.float32, module.helper, (1, module.helper), Plain(1, 2),
+                          Annotated(1), tl.constexpr(Plain)):
                 kernel_body.check(module.kernel, {"F": value})
+            for value in (torch.ones(1), torch.nn.Parameter(torch.ones(1)), Plain(torch.ones(1), 2), (torch.ones(1), 1),
+                          triton.reinterpret(torch.ones(1), tl.float16),
+                          triton.tools.tensor_descriptor.TensorDescriptor.from_tensor(torch.ones(4, 4), [4, 4])):
+                kernel_body.check(module.kernel, {"x": value})
+                with self.assertRaises(UnsupportedOnCpu):  # torch would compute with it
+                    kernel_body.check(module.kernel, {"F": value})
             for value in (module.host, torch.exp, lambda: 0, print):
                 self.assertRaises(HostCode, kernel_body.check, module.kernel, {"F": value})
             self.assertRaises(UnsupportedOnCpu, kernel_body.check, module.kernel, {"F": object()})
+
+    def test_no_argument_brings_code(self):
+        named = tl.dtype("fp32")
+        named.computes = torch.exp
+        constant = tl.constexpr(1)
+        constant.computes = torch.exp
+        shadowed = torch.ones(1)
+        shadowed.data_ptr = shadowed.sum
+        descriptor = triton.tools.tensor_descriptor.TensorDescriptor.from_tensor(torch.ones(4, 4), [4, 4])
+        descriptor.base = Pointer()
+        for line, module in kernels("F(helper(x))"):
+            for value in (WithProperty(1), OwnNew(1), Defaults(), tuple.__new__(Below, (1, 2)), Member.ONE, Number.ONE, named,
+                          [1], tl.tuple([1]), DtypeBelow("fp32"), tl.pointer_type(DtypeBelow("fp32")), Integer(1), shadowed,
+                          shadowed.as_subclass(Subclass), triton.reinterpret(Pointer(), tl.float32), descriptor,
+                          (1, WithProperty(1))):
+                for name in ("x", "F"):
+                    with self.subTest(type(value).__name__), self.assertRaises(UnsupportedOnCpu):
+                        kernel_body.check(module.kernel, {name: value})
+            for value in (WithProperty, OwnNew, Defaults, Member, constant):  # made, or read, in the kernel
+                with self.assertRaises(HostCode):
+                    kernel_body.check(module.kernel, {"F": value})
+            below = FunctionBelow(module.helper.fn)
+            self.assertRaises(HostCode, kernel_body.check, module.kernel, {"F": below})
+            self.assertRaises(HostCode, kernel_body.check, below, {})
+            module.helper = below
+            self.assertRaises(HostCode, kernel_body.check, module.kernel, {})
 
     def test_accepts_tritons_own_functions(self):
         checked = 0

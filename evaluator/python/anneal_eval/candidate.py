@@ -1,8 +1,10 @@
 """Loads and calls one candidate, in its own process. Says what went wrong in the words of the verdict classes."""
 
+import ast
 import importlib.util
 import json
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -15,8 +17,12 @@ from anneal_eval import interpret, kernel_body, memory
 from anneal_eval.host_operators import HostOperators
 
 _INTEGER_DOT = re.compile(r"tt\.dot .*xi8> \* tensor<[^>]*xi8>")
+_LIBRARIES = tuple(os.path.dirname(one.__file__) + os.sep for one in (torch, triton))
 MESSAGE_CHARS = 500
 DETAIL_CHARS = 4000
+# Of a GPU's memory, what torch may allocate for one kernel: the judge and other kernels need the rest. A kernel's inputs
+# and poisoned outputs lie in the judge's arena and are not of it.
+MEMORY_SHARE = 0.5
 
 
 class Candidate:
@@ -47,6 +53,8 @@ class Candidate:
     def load(self):
         """Imports the file and finds the entry. Returns the outcome as JSON text."""
         try:
+            if not self.on_cpu:
+                torch.cuda.set_per_process_memory_fraction(MEMORY_SHARE)
             spec = importlib.util.spec_from_file_location("candidate", self.path)
             self.module = importlib.util.module_from_spec(spec)
             sys.modules["candidate"] = self.module
@@ -92,7 +100,7 @@ class Candidate:
         return _outcome("ok", "", ""), outputs
 
     def host_operators(self):
-        return json.dumps(dict(list(self.host.elements.items())[:64]))
+        return json.dumps(self.host.report())
 
     def kernels(self):
         """The launches of the last call, as JSON text: how many, and each distinct kernel's resources."""
@@ -104,7 +112,7 @@ class Candidate:
                     "shared_bytes": kernel.metadata.shared, "integer_dot": bool(_INTEGER_DOT.search(kernel.asm["ttir"])),
                 }
         return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32],
-                           "host_operators": dict(list(self.host.elements.items())[:64])})
+                           "host_operators": self.host.report()})
 
     def _failure(self, error, default):
         return _outcome(self._class_of(error, default), _first_line(error), self._detail(error))
@@ -137,12 +145,13 @@ class Candidate:
 
     @staticmethod
     def _wants_cuda(error, text):
-        if "NVIDIA driver" in text or "not compiled with CUDA" in text or "No CUDA GPUs" in text:
-            return True
-        if not isinstance(error, AssertionError) or error.__traceback__ is None:
+        """torch missing its GPU, or the file's own `assert x.is_cuda`; what else the file says itself is its failure."""
+        if error.__traceback__ is None:
             return False
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        return "cuda" in (frame.line or "")
+        if frame.filename.startswith(_LIBRARIES):
+            return any(words in text for words in ("NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs"))
+        return isinstance(error, AssertionError) and _asserts_cuda(frame.line or "")
 
     @staticmethod
     def _raised_by_launcher(error):
@@ -165,6 +174,15 @@ class Candidate:
             lines.append(f"caused by {type(cause).__name__}: {cause}")
             cause = cause.__cause__
         return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
+
+
+def _asserts_cuda(line):
+    """Whether the condition, and not only the message, of the assert on this line (or begun there) speaks of cuda."""
+    try:
+        statement = ast.parse(line).body[0]
+    except SyntaxError:  # it goes on below
+        return line.startswith("assert") and "cuda" in line
+    return isinstance(statement, ast.Assert) and "cuda" in ast.unparse(statement.test)
 
 
 def _outcome(failure_class, message, detail):

@@ -1,7 +1,8 @@
 """Which torch operators an entry runs on the host's behalf, and on how much: torch compute in a kernel's place.
 
 Allocation, views and plain copies are what a launch needs and are not counted. Of everything else the elements of the
-largest tensor that it reads or writes are added up by operator, for the judge to weigh against the sizes of the call.
+largest tensor that it reads or writes are added up by operator, for the judge to weigh against the sizes of the call;
+those that put tensors together too, which count where the task's operator itself only moves values.
 """
 
 import torch
@@ -12,8 +13,10 @@ _ALLOCATION = _FRESH | {
     "new_zeros", "new_ones", "new_full", "zeros",
     "zeros_like", "ones", "ones_like", "full", "full_like", "scalar_tensor", "arange", "fill_", "zero_", "lift_fresh",
 }
-_MOVES = {"clone", "copy_", "_to_copy", "contiguous", "_unsafe_view", "cat", "stack", "constant_pad_nd", "resize_", "set_",
-          "record_stream", "is_pinned", "_pin_memory", "unbind", "split", "split_with_sizes"}
+_MOVES = {"clone", "copy_", "_to_copy", "contiguous", "_unsafe_view", "resize_", "set_", "record_stream", "is_pinned", "_pin_memory",
+          "unbind", "split", "split_with_sizes"}
+_PART = "copy_ into a part"  # of a tensor; evaluator/daemon/suite_task.cpp names these and cat, stack, constant_pad_nd too
+_MOST_NAMES = 64
 
 
 class HostOperators(TorchDispatchMode):
@@ -27,6 +30,12 @@ class HostOperators(TorchDispatchMode):
         self.elements = {}  # operator -> elements of the largest tensors of its calls, summed
         self.paused = False
         self.poisoned = False
+
+    def report(self):
+        """`elements` of the operators with the most, and of the rest together."""
+        ordered = sorted(self.elements.items(), key=lambda one: -one[1])
+        rest = sum(count for _, count in ordered[_MOST_NAMES:])
+        return {**dict(ordered[:_MOST_NAMES]), **({"other operators": rest} if rest else {})}
 
     def watch_exports(self):
         """Counts tensors that leave for numpy or Python lists, which no operator shows."""
@@ -64,10 +73,11 @@ class HostOperators(TorchDispatchMode):
         to_host = name in ("_to_copy", "copy_") and self._leaves_the_device(args, result)
         # Another namespace's operator of the same name may do anything.
         known = func.namespace == "aten" and (name in _ALLOCATION or name in _MOVES or getattr(func, "is_view", False))
-        if known and not to_host:
+        into_part = known and name == "copy_" and args[0].numel() * args[0].element_size() < args[0].untyped_storage().nbytes()
+        if known and not to_host and not into_part:
             return
         size = max((t.numel() for t in _tensors((args, tuple(kwargs.values()), result))), default=0)
-        key = f"{name} to the host" if to_host else name
+        key = f"{name} to the host" if to_host else _PART if into_part else name
         self.elements[key] = self.elements.get(key, 0) + size
 
     @staticmethod

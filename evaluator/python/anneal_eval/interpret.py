@@ -10,6 +10,7 @@ the interpreter that are closed here: autotune (every configuration is compiled,
 import ast
 import copy
 import dataclasses
+import operator
 import types
 
 import numpy as np
@@ -122,9 +123,7 @@ order = Order()
 def _interpret(function, arguments, grid, watch, debug):
     """Runs every program of the grid. arguments: values by name, as bound. debug: device assertions count."""
     runnable = _rewritten(function)
-    if callable(grid):  # the candidate's own host code, and watched like the rest of it
-        grid = grid(arguments)
-    grid = (*grid, 1, 1)[:3]
+    grid = tuple(int(operator.index(one)) for one in (*grid, 1, 1)[:3])  # an int of the file's own class computes
     constants = {one.name for one in function.params if one.is_constexpr}
     # Patched once a launch (it costs milliseconds) and taken back after it, or nothing would compile any more.
     scope = interpreter._patch_lang(_LANGUAGE)
@@ -175,6 +174,8 @@ def install(capability, watch):
             for operation in ("tt.extern_elementwise", "tt.elementwise_inline_asm"):
                 if operation in kernel.asm["ttir"]:
                     raise UnsupportedOnCpu(f"{self.fn.__name__} uses {operation}, which Triton's interpreter lacks")
+            if callable(grid):  # the candidate's own host code: watched like the rest of it, and over before the check
+                grid = grid(dict(bound.arguments))
             try:
                 kernel_body.check(self, bound.arguments)
                 _interpret(self, bound.arguments, grid, watch, bool(self.debug or kwargs.get("debug")))

@@ -9,7 +9,7 @@ every later launch.
 
 import ast
 import builtins
-import enum
+import collections
 import math
 import sys
 import types
@@ -17,9 +17,8 @@ import types
 import torch
 import triton
 import triton.language as tl
-from triton._utils import is_namedtuple
 from triton.compiler.code_generator import CodeGenerator
-from triton.runtime.jit import JITCallable, TensorWrapper
+from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -42,7 +41,13 @@ _IN_DROPPED_BRANCHES = (ast.Raise, ast.Break, ast.Continue, ast.With)
 # Attributes through which Python objects are reached from a kernel's values.
 _HOST_ATTRIBUTES = {"handle", "fn", "run", "warmup", "parse", "src", "raw_src", "get_capture_scope", "format", "format_map",
                     "to_ir", "signature", "cache", "configs"}
-_PLAIN = (type(None), bool, int, float, str, torch.dtype, tl.dtype)
+# Exact types: a subclass of any of them could bring code of the file's.
+_FUNCTIONS = (JITFunction, ConstexprFunction, JITCallable)
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_PLAIN = (type(None), bool, int, float, str, torch.dtype)
+_OF_A_DTYPE = (str, int, tl.dtype.SIGNEDNESS)
+_OF_A_WRAPPER = {"base", "data", "dtype", "device", "shape"}
+_OF_A_DESCRIPTOR = {"base", "shape", "strides", "block_shape", "padding"}
 
 
 class Body:
@@ -151,7 +156,7 @@ class Body:
         self._check_value(node, path, value)
 
     def _check_value(self, node, path, value):
-        if isinstance(value, JITCallable):
+        if type(value) in _FUNCTIONS:
             self.callees.append(value)
         elif value is not _ABSENT and not self._own and not _is_of_triton(value) and not _is_constant(value):
             self._refuse(node, f"{path} is the host's")
@@ -175,7 +180,7 @@ def _look_up(fn, name):
 
 
 def _same_constant(a, b):
-    return isinstance(a, tl.constexpr) and isinstance(b, tl.constexpr) and type(a.value) is type(b.value) and bool(
+    return type(a) is tl.constexpr and type(b) is tl.constexpr and type(a.value) is type(b.value) and bool(
         a.value == b.value)
 
 
@@ -193,30 +198,56 @@ def _is_of_triton(value):
 
 
 def _is_constant(value):
-    """What may be baked into a kernel: no code of the host runs when it is used."""
-    if isinstance(value, tl.constexpr):
-        return _is_constant(value.value)
-    if type(value) in _PLAIN or isinstance(value, (JITCallable, tl.dtype, enum.Enum)):
-        return True
+    """What may be baked into a kernel: no code of the host runs when it is used, and the host cannot change it."""
+    if type(value) is tl.constexpr:
+        return vars(value).keys() == {"value", "type"} and type(value.type) is tl.constexpr_type and _is_constant(value.value)
+    if type(value) is tl.dtype:
+        return all(type(one) in _OF_A_DTYPE for one in vars(value).values())
     if isinstance(value, type):
-        return is_namedtuple(value)
-    if isinstance(value, tuple) and (type(value) is tuple or is_namedtuple(type(value))):
-        return all(map(_is_constant, value))
-    return type(value) in (tl.tuple, list) and all(map(_is_constant, value))
+        return _is_plain_namedtuple(value)
+    return type(value) in _PLAIN or type(value) in _FUNCTIONS or (_is_plain_tuple(value) and all(map(_is_constant, value)))
+
+
+def _is_plain_tuple(value):
+    return type(value) is tuple or _is_plain_namedtuple(type(value))
+
+
+def _is_plain_namedtuple(kind):
+    """Whether namedtuple (or typing.NamedTuple) made all of it: reading a field or making a value runs nothing else."""
+    own = vars(kind)
+    fields = own.get("_fields")
+    if type(kind) is not type or kind.__bases__ != (tuple,) or type(fields) is not tuple:
+        return False
+    made = vars(collections.namedtuple("made", fields))
+    for name, value in own.items():
+        if name in ("__annotations__", "__orig_bases__"):
+            continue
+        if name not in made or type(value) is not type(made[name]):
+            return False
+        mine, its = (getattr(one, "__func__", one) for one in (value, made[name]))
+        if isinstance(its, types.FunctionType) and not _same_code(mine, its):
+            return False
+    return all(map(_is_constant, kind.__new__.__defaults__ or ()))
+
+
+def _same_code(mine, its):
+    return type(mine) is types.FunctionType and mine.__code__ == its.__code__ and \
+        mine.__code__.co_filename == its.__code__.co_filename
 
 
 _bodies = {}
 
 
 def check(function, arguments):
-    """Holds a kernel and all that it calls to the language, and its arguments to data.
+    """Holds a kernel and all that it calls to the language, and its arguments to data, those of tl.constexpr to constants.
 
     arguments: values by name, as they were bound. Raises HostCode or UnsupportedOnCpu.
     """
     todo, seen = [function], set()
+    constants = {one.name for one in function.params if one.is_constexpr}
     for name, value in arguments.items():
         todo.extend(_functions_in(value))
-        if not (_is_constant(value) or _is_data(value)):
+        if not (_is_constant(value) or (name not in constants and _is_data(value))):
             if callable(value):
                 raise HostCode(f"{function.__name__}: argument {name} is the host's: {type(value).__name__}")
             raise UnsupportedOnCpu(f"{function.__name__}: argument {name} is of type {type(value).__name__}")
@@ -231,9 +262,9 @@ def check(function, arguments):
 
 
 def _functions_in(value):
-    if isinstance(value, JITCallable):
+    if type(value) in _FUNCTIONS:
         yield value
-    elif isinstance(value, tl.constexpr):
+    elif type(value) is tl.constexpr:
         yield from _functions_in(value.value)
     elif isinstance(value, tuple):
         for one in value:
@@ -241,14 +272,28 @@ def _functions_in(value):
 
 
 def _is_data(value):
-    if isinstance(value, tuple):
-        return (type(value) is tuple or is_namedtuple(type(value))) and all(_is_constant(one) or _is_data(one) for one in value)
-    return type(value) in (torch.Tensor, torch.nn.Parameter, TensorWrapper, TensorDescriptor)
+    if _is_plain_tuple(value):
+        return all(_is_constant(one) or _is_data(one) for one in value)
+    if type(value) in _TENSORS:
+        return not any(hasattr(torch.Tensor, name) for name in vars(value))  # which would hide the tensor's own
+    if type(value) is TensorWrapper:
+        return vars(value).keys() == _OF_A_WRAPPER and _is_constant(value.dtype) and _is_tensor(value.base)
+    if type(value) is TensorDescriptor:
+        sizes = (value.shape, value.strides, value.block_shape)
+        return vars(value).keys() == _OF_A_DESCRIPTOR and type(value.padding) is str and _is_tensor(value.base) and all(
+            type(one) in (list, tuple, torch.Size) and all(type(size) is int for size in one) for one in sizes)
+    return False
+
+
+def _is_tensor(value):
+    return type(value) in _TENSORS and _is_data(value)
 
 
 def body_of(function):
     """The function's Body: checked the first time, found unchanged later. None for what only runs while compiling."""
-    if not isinstance(function, triton.runtime.jit.JITFunction):
+    if type(function) not in _FUNCTIONS:
+        raise HostCode(f"{type(function).__name__} is not Triton's own kind of function")
+    if type(function) is not JITFunction:
         if not function.__module__.startswith("triton."):
             raise UnsupportedOnCpu(f"{function.__name__} is Python for the compiler to run, and the interpreter's values are others")
         return None

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+from triton.runtime.jit import TensorWrapper
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 _BITS = {"bf16": (0x7FC0, 0x7F7F), "fp8e5": (0x7F, 0x7B), "fp8e5b16": (0x80, 0x7F), "fp8e4nv": (0x7F, 0x7E),
          "fp8e4b8": (0x80, 0x7F), "fp8e4b15": (0x7F, 0x7F)}  # NaN and largest number
@@ -59,7 +61,8 @@ class Buffers:
 
 def _tensors(items):
     for name, value in items:
-        value = getattr(value, "base", value) if not isinstance(value, torch.Tensor) else value
+        if isinstance(value, (TensorWrapper, TensorDescriptor)):
+            value = value.base
         if isinstance(value, torch.Tensor):
             yield name, value
         elif isinstance(value, tuple):

@@ -131,20 +131,17 @@ def as_list(outputs):
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
-FORM_SUFFIXES = ("fp64", "fp32", "fp16", "bf16", "int8", "w8a8", "w4a16")
-
-
 def read_suite(folder):
     """{task id: (file, precision, category, front matter)} of every tasks/<Category>/<stem>.py under `folder`.
 
-    Forms: the first of `precisions` is <stem> itself, every other one <stem>_<precision>.
+    Folders and files that begin with _ or . are none. Forms: the first of `precisions` is <stem> itself, every other one <stem>_<precision>.
     """
     tasks = {}
     for category in sorted(os.listdir(folder)):
-        if not os.path.isdir(os.path.join(folder, category)):
+        if category[0] in "._" or not os.path.isdir(os.path.join(folder, category)):
             continue
         for name in sorted(os.listdir(os.path.join(folder, category))):
-            if not name.endswith(".py"):
+            if name[0] in "._" or not name.endswith(".py"):
                 continue
             file, stem = os.path.join(folder, category, name), name[:-3]
             facts = front_matter(file)
