@@ -24,8 +24,9 @@ class Evaluations {
   // `store` and `judge` outlive it. `device` is the row of the judge's device; `policy_off` as in EvaluationRequest.
   Evaluations(transitions::Store& store, evaluator::Judge& judge, std::string device, bool policy_off);
 
-  // The stored evaluation of `code` on `task`, for the attempt of that id (empty: for none). "Same" means the same normalised code, task
-  // and content of its file, device, settings and policy_off. An Error means that the machine or the store failed.
+  // The stored evaluation of `code` on `task`, for the attempt of that id (empty: for none). "Same" means the same
+  // normalised code, task and content of its file, device, settings and policy_off. An Error means that the machine or
+  // the store failed.
   boost::asio::awaitable<Result<transitions::EvaluationRow>> evaluate(Task task, std::string code, std::string attempt);
 
   long long judged() const { return judged_; }
