@@ -231,7 +231,13 @@ class Evaluation {
     try {
       scanned = candidate_->ask({{"op", "scan"}, {"path", path}}, judge_.settings_.call_seconds);
     } catch (const CandidateLost& lost) {  // the parser itself fell: nothing else has run
-      if (lost.failure_class == "timeout") throw;
+      if (lost.failure_class != "crashed") throw;
+      // Nothing of the kernel's has run: a process that leaves by itself could not read its own Python files.
+      if (lost.message.find("ended by SIG") == std::string::npos) {
+        throw MachineFault(
+            "the candidate could not screen the kernel (can every user read the evaluator's Python files?): " +
+            lost.message);
+      }
       fail_call("syntax_error", "the code is nested too deeply to be parsed");
       return false;
     }
