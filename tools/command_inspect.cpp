@@ -111,6 +111,9 @@ std::string unknown_selector(Database& database, const std::string& selector) {
 // To `path`, whole or not at all; "-" is stdout.
 int write_whole(const std::string& path, const std::string& text) {
   if (path == "-") return print(text);
+  if (transitions::is_database(path)) {
+    return report_error(Error{ErrorKind::bad_input, path + " is a database; write to another file."});
+  }
   const fs::path temporary = path + ".tmp";
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   out << text;

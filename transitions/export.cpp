@@ -133,8 +133,15 @@ Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptio
   }
 }
 
+bool is_database(const std::filesystem::path& path) {
+  std::string head(15, '\0');
+  std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head == "SQLite format 3";
+}
+
 Result<int> export_transitions_jsonl(Database& db, const std::filesystem::path& path, ExportOptions options) {
   if (path == "-") return write_transitions_jsonl(db, std::cout, options);
+  if (is_database(path)) return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");
   const std::filesystem::path temporary = path.string() + ".tmp";
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
   if (!file) return fail(ErrorKind::missing, "Cannot write " + temporary.string() + ": " + std::strerror(errno) + ".");
