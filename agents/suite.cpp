@@ -24,6 +24,9 @@ const std::vector<std::string> front_matter_keys = {
 const std::vector<std::string> known_precisions = {"fp64", "fp32", "fp16", "bf16", "int8", "w8a8", "w4a16"};
 const std::vector<std::string> known_comparisons = {"tolerance", "quantization", "exact"};
 
+// A file or folder of that name holds no task.
+bool is_set_aside(const std::string& name) { return name.starts_with('.') || name.starts_with('_'); }
+
 struct FrontMatter {
   std::string yaml;
   int line_offset = 0;  // lines of the file before the first line of `yaml`
@@ -211,10 +214,9 @@ Result<Suite> read_suite(const fs::path& root) {
   std::vector<fs::path> files;
   for (const auto& category : fs::directory_iterator(root, error)) {
     const std::string name = category.path().filename().string();
-    if (!category.is_directory() || name.starts_with('.') || name.starts_with('_')) continue;
+    if (!category.is_directory() || is_set_aside(name)) continue;
     for (const auto& entry : fs::directory_iterator(category.path(), error)) {
-      const std::string file = entry.path().filename().string();
-      if (entry.path().extension() != ".py" || file.starts_with('.') || file.starts_with('_')) continue;
+      if (entry.path().extension() != ".py" || is_set_aside(entry.path().filename().string())) continue;
       files.push_back(entry.path());
     }
   }

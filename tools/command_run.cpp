@@ -313,14 +313,15 @@ int run(const Options& options) {
   int code = exit_done;
   if (result.failed > 0) {
     code = exit_failed;
-    constexpr size_t most_shown = 5;
-    // With a display each was told when it happened.
-    for (size_t i = 0; mode == Display::Mode::none && i < result.failures.size() && i < most_shown; ++i) {
-      std::fprintf(stderr, "anneal: failed: %s\n", agents::clean_text(result.failures[i], 1000).c_str());
-    }
-    if (mode == Display::Mode::none && result.failures.size() > most_shown) {
-      std::fprintf(stderr, "anneal: and %zu more; see 'anneal status %s'\n", result.failures.size() - most_shown,
-                   file.c_str());
+    if (mode == Display::Mode::none) {  // with a display each was told when it happened
+      constexpr size_t most_shown = 5;
+      for (size_t i = 0; i < result.failures.size() && i < most_shown; ++i) {
+        std::fprintf(stderr, "anneal: failed: %s\n", agents::clean_text(result.failures[i], 1000).c_str());
+      }
+      if (result.failures.size() > most_shown) {
+        std::fprintf(stderr, "anneal: and %zu more; see 'anneal status %s'\n", result.failures.size() - most_shown,
+                     file.c_str());
+      }
     }
     std::fprintf(stderr, "anneal: %s failed; run the same command again to go on with them\n",
                  agents::count_of(result.failed, "trajectory", "trajectories").c_str());

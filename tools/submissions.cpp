@@ -10,6 +10,7 @@
 #include "agents/reply.h"
 #include "agents/suggest.h"
 #include "agents/text.h"
+#include "transitions/database.h"
 
 namespace anneal::tools {
 
@@ -154,9 +155,7 @@ Result<Submissions> read_submissions(const fs::path& path, const agents::Suite& 
   } else if (path.extension() == ".jsonl") {
     read = read_jsonl(path, suite, &submissions);
   } else {
-    std::string head(15, '\0');
-    std::ifstream(path, std::ios::binary).read(head.data(), 15);
-    if (head == "SQLite format 3") {
+    if (transitions::is_database(path)) {
       return fail(ErrorKind::bad_input, path.string() + ": judging a database's kernels again is not supported yet.");
     }
     return fail(ErrorKind::bad_input,

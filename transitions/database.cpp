@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -107,6 +108,12 @@ bool is_cut_off(SQLite::Database& sql, const std::string& name) {
 }
 
 }  // namespace
+
+bool is_database(const std::filesystem::path& file) {
+  std::string head(15, '\0');
+  std::ifstream(file, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head == "SQLite format 3";
+}
 
 Error database_error(const std::filesystem::path& file, const std::exception& thrown) {
   const std::string name = file.string();

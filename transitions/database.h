@@ -18,6 +18,9 @@ namespace anneal::transitions {
 inline constexpr int kApplicationId = 0x616e6e6c;  // "annl", PRAGMA application_id
 inline constexpr int kSchemaVersion = 2;           // PRAGMA user_version
 
+// Whether `file` begins as a SQLite file does; false where it cannot be read.
+bool is_database(const std::filesystem::path& file);
+
 // What went wrong with the database `file`, and what to do: an unusable database is ErrorKind::missing.
 Error database_error(const std::filesystem::path& file, const std::exception& thrown);
 

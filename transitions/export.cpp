@@ -133,12 +133,6 @@ Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptio
   }
 }
 
-bool is_database(const std::filesystem::path& path) {
-  std::string head(15, '\0');
-  std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head == "SQLite format 3";
-}
-
 Result<int> export_transitions_jsonl(Database& db, const std::filesystem::path& path, ExportOptions options) {
   if (path == "-") return write_transitions_jsonl(db, std::cout, options);
   if (is_database(path)) return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");

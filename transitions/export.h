@@ -9,9 +9,6 @@
 
 namespace anneal::transitions {
 
-// Whether `path` is a SQLite file: an export or a report must not replace an experiment.
-bool is_database(const std::filesystem::path& path);
-
 struct ExportOptions {
   // Leaves out ids and what is measured, so that a resumed and an undisturbed run compare equal byte for byte.
   bool canonical = false;

@@ -126,7 +126,8 @@ CandidateLost CandidateHandle::ended_how() {
   if (*status_ > 128) {
     const char* name = ::sigabbrev_np(*status_ - 128);
     return {"crashed",
-            std::string("the process was ended by SIG") + (name != nullptr ? name : std::to_string(*status_ - 128))};
+            std::string("the process was ended by SIG") + (name != nullptr ? name : std::to_string(*status_ - 128)),
+            true};
   }
   return {"crashed", "the process ended by itself with exit code " + std::to_string(*status_)};
 }

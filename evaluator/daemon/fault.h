@@ -15,6 +15,7 @@ class MachineFault : public std::runtime_error {
 // A candidate ended, overran or sent nonsense: what the verdict says of it.
 struct CandidateLost {
   std::string failure_class, message;
+  bool by_signal = false;  // it was ended by one
 };
 
 }  // namespace anneal::evaluator

@@ -233,7 +233,7 @@ class Evaluation {
     } catch (const CandidateLost& lost) {  // the parser itself fell: nothing else has run
       if (lost.failure_class != "crashed") throw;
       // Nothing of the kernel's has run: a process that leaves by itself could not read its own Python files.
-      if (lost.message.find("ended by SIG") == std::string::npos) {
+      if (!lost.by_signal) {
         throw MachineFault(
             "the candidate could not screen the kernel (can every user read the evaluator's Python files?): " +
             lost.message);
@@ -274,6 +274,8 @@ class Evaluation {
     verdict_.exe.seconds = seconds_since(start);
   }
 
+  static std::string where_of(const CaseVerdict& one) { return where({one.name, one.inputs, ""}); }
+
   void conclude_exe() {
     ExeVerdict& exe = verdict_.exe;
     exe.ok = exe.strict_ok = true;
@@ -301,12 +303,11 @@ class Evaluation {
       detail_.clear();
     } else if (first == nullptr && unsupported != nullptr) {  // nothing else speaks against it, so it is not judged
       exe.failure_class = unsupported->failure_class;
-      exe.message = unsupported->held_out
-                        ? "in a case that is not shown"
-                        : "case " + unsupported->name + " (" + unsupported->inputs + "): " + unsupported->message;
+      exe.message =
+          unsupported->held_out ? "in a case that is not shown" : where_of(*unsupported) + ": " + unsupported->message;
     } else if (first != nullptr) {
       exe.failure_class = standard_failed ? first->failure_class : "outlier_only";
-      exe.message = "case " + first->name + " (" + first->inputs + "): " + first->message;
+      exe.message = where_of(*first) + ": " + first->message;
     }
   }
 
@@ -659,7 +660,6 @@ class Evaluation {
       return;
     }
     exe.seconds = seconds_since(exe_start_);
-    const std::string where = "case " + one.name + " (" + one.inputs + ")";
     const bool again =
         !exe.cases.empty() && exe.cases.front().name == one.name && exe.cases.front().inputs == one.inputs;
     if (again) {
@@ -673,7 +673,7 @@ class Evaluation {
     }
     exe.ok = exe.strict_ok = false;
     exe.failure_class = lost.failure_class;
-    exe.message = where + (again ? ", run once more: " : ": ") + lost.message;
+    exe.message = where(in_progress_) + (again ? ", run once more: " : ": ") + lost.message;
   }
 
   JudgeImpl& judge_;

@@ -93,8 +93,7 @@ class Lint {
     report_.findings.push_back({check, where, subject + figures});
   }
 
-  static std::string where(const InputSet& set) { return "case " + set.case_name + " (" + set.kind + ")"; }
-  static std::string where(const InputSet& set, std::size_t output, std::size_t outputs) {
+  static std::string where_output(const InputSet& set, std::size_t output, std::size_t outputs) {
     return where(set) + (outputs > 1 ? ", output " + std::to_string(output) : "");
   }
 
@@ -234,7 +233,7 @@ class Lint {
       }
     }
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      const std::string place = where(set, i, outputs_);
+      const std::string place = where_output(set, i, outputs_);
       const Expected& one = expected[i];
       const auto passes = [&](const at::Tensor& got, const Expected& wanted, bool published, const std::string& what) {
         const CaseVerdict verdict = compare_output(got, wanted, rule);
@@ -274,7 +273,7 @@ class Lint {
       }
       for (std::size_t i = 0; i < expected.size(); ++i) {
         const std::string difference = disagreement((*oracle)[i], exact(expected[i]).to(at::kCPU));
-        if (!difference.empty()) find("oracle", where(set, i, outputs_), std::string(name) + ": ", difference);
+        if (!difference.empty()) find("oracle", where_output(set, i, outputs_), std::string(name) + ": ", difference);
       }
     };
     guarded("oracle", where(set),
@@ -326,7 +325,7 @@ class Lint {
     if (!answer.every_case) return;
     const bool by_chance = one.published.numel() < few_elements || set.kind == "outlier";
     if (ask_again && by_chance && refused_in_another_draw(set, key)) return;
-    find("null answer", where(set, answer.output, outputs_), answer.name + " passes: ", figures(verdict));
+    find("null answer", where_output(set, answer.output, outputs_), answer.name + " passes: ", figures(verdict));
   }
 
   bool refused_in_another_draw(const InputSet& set, const Key& key) {

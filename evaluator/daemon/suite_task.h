@@ -45,6 +45,9 @@ struct InputSet {
   std::string case_name, kind, draw;
 };
 
+// "case rows (standard)", as messages name it.
+inline std::string where(const InputSet& set) { return "case " + set.case_name + " (" + set.kind + ")"; }
+
 class Baseline;
 
 class SuiteTask {

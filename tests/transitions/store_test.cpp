@@ -91,6 +91,21 @@ class StoreTest : public testing::Test {
     ok(store_->put_attempt(row));
   }
 
+  // The report of a store whose only attempt has this evaluation. Closes the store.
+  nlohmann::json report_of_one(const EvaluationRow& evaluation) {
+    ok(store_->put_evaluation(evaluation));
+    AttemptRow row;
+    row.id = "dddd0";
+    row.trajectory = "t";
+    row.reply_class = "ok";
+    row.code = "x = 1\n";
+    row.evaluation = evaluation.id;
+    ok(store_->put_attempt(row));
+    ok(store_->close());
+    store_.reset();
+    return report({file_}).value();
+  }
+
   llm::Request request() {
     llm::Request r;
     r.id = "call";
@@ -388,17 +403,7 @@ TEST_F(StoreTest, AKernelThatTheInterpreterCannotRunIsInNoRate) {
   e.device = "d";
   e.verdict.task = "gelu";
   e.verdict.call.failure_class = "unsupported_on_cpu";
-  ok(store_->put_evaluation(e));
-  AttemptRow row;
-  row.id = "dddd0";
-  row.trajectory = "t";
-  row.reply_class = "ok";
-  row.code = "x = 1\n";
-  row.evaluation = "e";
-  ok(store_->put_attempt(row));
-  ok(store_->close());
-  store_.reset();
-  const nlohmann::json r = report({file_}).value();
+  const nlohmann::json r = report_of_one(e);
   EXPECT_EQ(r["methods"][0]["not_judged"], 1);
   EXPECT_EQ(r["barriers"]["geak@m"]["call"]["of"], 0);
 }
@@ -413,17 +418,7 @@ TEST_F(StoreTest, AKernelThatAGpuFoundTooSlowToBeTimedIsNotFast) {
   e.verdict.call.ok = e.verdict.exe.ok = e.verdict.exe.strict_ok = e.verdict.accepted = true;
   e.verdict.perf.status = "not_measured";
   e.verdict.flags = {"too_slow"};
-  ok(store_->put_evaluation(e));
-  AttemptRow row;
-  row.id = "dddd0";
-  row.trajectory = "t";
-  row.reply_class = "ok";
-  row.code = "x = 1\n";
-  row.evaluation = "e";
-  ok(store_->put_attempt(row));
-  ok(store_->close());
-  store_.reset();
-  const nlohmann::json r = report({file_}).value();
+  const nlohmann::json r = report_of_one(e);
   EXPECT_EQ(r["fast_p"]["geak@m"]["1"]["rate"], 0.0);
   EXPECT_EQ(r["total_outcome"]["geak@m"]["geomean"], 1.0);
   EXPECT_EQ(r["total_outcome"]["geak@m"]["too_slow"], 1);
