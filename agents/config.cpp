@@ -316,6 +316,9 @@ const llm::ModelConfig* ExperimentConfig::find_model(const std::string& name) co
 
 Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std::string>& overrides) {
   std::error_code error;
+  if (fs::is_directory(file, error)) {
+    return fail(ErrorKind::bad_input, file.string() + " is a folder; name a configuration file in it.");
+  }
   if (!fs::is_regular_file(file, error)) {
     return fail(ErrorKind::bad_input, file.string() + ": there is no such configuration file.");
   }
@@ -327,6 +330,9 @@ Result<ExperimentConfig> read_config(const fs::path& file, const std::vector<std
   ExperimentConfig config;
   config.file = file;
   config.config_text = buffer.str();
+  if (config.config_text.find('\0') != std::string::npos) {
+    return fail(ErrorKind::bad_input, file.string() + ": is no text; a configuration is YAML.");
+  }
   auto root = parse_yaml(config.config_text, file.string());
   if (!root) return tl::unexpected(root.error());
   if (root->kind == YamlValue::Kind::null) {

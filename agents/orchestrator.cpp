@@ -42,8 +42,17 @@ class Counting : public Progress {
 
 // Shared by the workers of one run.
 struct Run {
-  explicit Run(Services& s) : services(s) {}
+  Run(Services& s, Nursery& n) : services(s), nursery(n) {}
+
+  // Nothing that is done from now on could be kept: kernels that wait to be judged are not judged in vain.
+  void store_failed(const Error& error) {
+    if (services.store_error) return;
+    services.store_error = error;
+    nursery.cancel();
+  }
+
   Services& services;
+  Nursery& nursery;
   std::vector<std::shared_ptr<Trajectory>> trajectories;
   size_t next = 0;
   RunSummary summary;
@@ -75,7 +84,7 @@ awaitable<void> run_one(std::shared_ptr<Run> run, std::shared_ptr<Trajectory> tr
   Services& services = run->services;
   auto started = co_await services.store.put_event(trajectory->id(), "trajectory_started", "{}");
   if (!started) {
-    services.store_error = started.error();
+    run->store_failed(started.error());
     co_return;
   }
   services.progress.on_event(event_of("trajectory_started", *trajectory));
@@ -102,7 +111,10 @@ awaitable<void> run_one(std::shared_ptr<Run> run, std::shared_ptr<Trajectory> tr
                                     reason);
   }
   auto ended = co_await services.store.put_event(trajectory->id(), kind, data.dump());
-  if (!ended) services.store_error = ended.error();
+  if (!ended) {
+    run->store_failed(ended.error());
+    co_return;
+  }
   services.progress.on_event(event);
 }
 
@@ -194,7 +206,7 @@ Services make_services(const Engine& engine, Evaluations& evaluations, Progress&
                     .tokens_before = options.tokens_before,
                     .end_at = std::nullopt,
                     .budget_spent = false,
-                    .uncounted_model = "",
+                    .uncounted_model = options.uncounted_model,
                     .store_error = std::nullopt};
   if (config.budget.hours) {
     const std::chrono::duration<double> time(*config.budget.hours * 3600);
@@ -244,7 +256,8 @@ awaitable<Result<RunSummary>> run_experiment(Engine engine, ExperimentConfig con
   Counting progress(engine.progress);
   Evaluations evaluations(engine.store, engine.judge, device_row(engine.judge.facts()).id, config.judge_refused);
   Services services = make_services(engine, evaluations, progress, config, options);
-  auto run = std::make_shared<Run>(services);
+  Nursery nursery(executor);
+  auto run = std::make_shared<Run>(services, nursery);
   run->summary.planned = static_cast<int>(plan.size());
   auto prepared = co_await prepare(engine, &config, &plan, &options, run);
   if (!prepared) co_return tl::unexpected(prepared.error());
@@ -255,7 +268,6 @@ awaitable<Result<RunSummary>> run_experiment(Engine engine, ExperimentConfig con
   started["found_done"] = run->summary.found_done;
   progress.on_event(started);
 
-  Nursery nursery(executor);
   const size_t workers = std::min(most_at_once, run->trajectories.size());
   for (size_t i = 0; i < workers; ++i) nursery.spawn(work(run));
   co_await nursery.join();
@@ -265,6 +277,7 @@ awaitable<Result<RunSummary>> run_experiment(Engine engine, ExperimentConfig con
   summary.judged = evaluations.judged();
   summary.verdicts_found = evaluations.found();
   summary.budget_spent = services.budget_spent;
+  summary.uncounted_model = services.uncounted_model;
   if (services.store_error) co_return tl::unexpected(*services.store_error);
   json finished;
   finished["event"] = "run_finished";

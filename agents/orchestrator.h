@@ -36,6 +36,7 @@ std::vector<PlannedTrajectory> plan_trajectories(const ExperimentConfig& config,
 struct RunOptions {
   bool retry_errors = false;
   long long tokens_before = 0;  // spent by earlier runs of this experiment
+  std::string uncounted_model;  // with budget.tokens: a model that answered without token counts in an earlier run
   std::string software_json = "{}";
 };
 
@@ -48,6 +49,7 @@ struct RunSummary {
   long long lost_replies = 0;         // api_error attempts of the trajectories that this run went through
   std::vector<std::string> failures;  // one line each: the trajectory and why
   bool budget_spent = false;
+  std::string uncounted_model;  // budget.tokens could not be kept: this model's server sends no token counts
 };
 
 // What it needs lives on one loop and outlives run().

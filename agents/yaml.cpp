@@ -129,8 +129,9 @@ Result<YamlValue> parse_yaml(const std::string& text, const std::string& file, i
       return fail(ErrorKind::bad_input, file + ":" + std::to_string(*line + 1 + line_offset) +
                                             ":1: a tab in the indentation; YAML takes spaces only.");
     }
-    return fail(ErrorKind::bad_input,
-                place_of(file, error.mark, line_offset) + ": " + clean_text(error.msg, 200) + ".");
+    // "bad file" is what yaml-cpp calls nesting that is too deep for it.
+    const std::string said = error.msg == "bad file" ? "nested too deeply" : clean_text(error.msg, 200);
+    return fail(ErrorKind::bad_input, place_of(file, error.mark, line_offset) + ": " + said + ".");
   }
 }
 

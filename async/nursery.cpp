@@ -45,9 +45,14 @@ struct Nursery::State : std::enable_shared_from_this<Nursery::State> {
 
   void cancel() {
     cancelled = true;
-    // A copy: a child may end while it is told to.
-    const std::vector<std::shared_ptr<asio::cancellation_signal>> signals(children.begin(), children.end());
-    for (const auto& signal : signals) signal->emit(asio::cancellation_type::all);
+    // On the next turn of the loop: a child that cancels its own nursery before it was ever suspended would throw out
+    // of co_spawn (Boost 1.81, co_spawn_entry_point: its last co_await stands outside the try).
+    asio::post(executor, [self = shared_from_this()] {
+      // A copy: a child may end while it is told to.
+      const std::vector<std::shared_ptr<asio::cancellation_signal>> signals(self->children.begin(),
+                                                                            self->children.end());
+      for (const auto& signal : signals) signal->emit(asio::cancellation_type::all);
+    });
   }
 
   void ended(std::list<std::shared_ptr<asio::cancellation_signal>>::iterator child, std::exception_ptr error) {

@@ -4,6 +4,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
 #include <deque>
@@ -60,7 +61,13 @@ asio::awaitable<Semaphore::Permit> Semaphore::acquire() {
   boost::system::error_code ignored;
   co_await ticket.timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   if (!ticket.granted) throw boost::system::system_error(asio::error::operation_aborted);
-  co_return Permit(state);
+  Permit permit(state);
+  // Cancelled and granted on the same turn of the loop: the permit goes on to the next one.
+  const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
+  if (cancellation.cancelled() != asio::cancellation_type::none) {
+    throw boost::system::system_error(asio::error::operation_aborted);
+  }
+  co_return permit;
 }
 
 Semaphore::Permit& Semaphore::Permit::operator=(Permit&& other) noexcept {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace anneal::llm {
 
@@ -66,6 +67,18 @@ std::string one_line(std::string_view text, std::size_t most) {
   return line.substr(0, end) + "…";
 }
 
+// Where a JSON text stops being UTF-8, from 1; nothing where that is not what is wrong with it.
+std::optional<std::size_t> first_byte_not_utf8(std::string_view body) {
+  try {
+    static_cast<void>(json::parse(body));
+  } catch (const json::parse_error& error) {
+    if (std::string_view(error.what()).find("UTF-8") != std::string_view::npos) return error.byte;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 tl::unexpected<ChatFailure> failure(std::string message, bool cut_off = false, int status = 0) {
   return tl::unexpected<ChatFailure>(ChatFailure{std::move(message), cut_off, status});
 }
@@ -96,6 +109,8 @@ tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body) {
   if (first == std::string_view::npos) return failure("the response is empty", true);
   const json response = json::parse(body, nullptr, false);
   if (response.is_discarded()) {
+    if (const auto byte = first_byte_not_utf8(body))
+      return failure("the response is not UTF-8 (at byte " + std::to_string(*byte) + ")", true);
     const bool json_like = body[first] == '{';
     return failure((json_like ? "the response is incomplete or malformed JSON: " : "the response is not JSON: ") +
                        one_line(body, 300),

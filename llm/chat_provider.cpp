@@ -1,5 +1,3 @@
-#include <spdlog/spdlog.h>
-
 #include <cstdlib>
 #include <random>
 #include <utility>
@@ -25,6 +23,21 @@ struct Attempt {
   bool fatal = false;                     // when it is not tried again: no request of this model will fare better
   ErrorKind kind = ErrorKind::bad_input;  // when fatal
   std::optional<std::chrono::milliseconds> retry_after;
+};
+
+// Counted while it lives.
+class BackingOff {
+ public:
+  BackingOff(Counters* counters, std::string because) : counters_(counters) {
+    ++counters_->backing_off;
+    counters_->backing_off_because = std::move(because);
+  }
+  ~BackingOff() { --counters_->backing_off; }
+  BackingOff(const BackingOff&) = delete;
+  BackingOff& operator=(const BackingOff&) = delete;
+
+ private:
+  Counters* counters_;
 };
 
 class ChatProvider final : public Provider {
@@ -73,7 +86,8 @@ class ChatProvider final : public Provider {
       }
       ++counters->retries;
       const auto delay = retry_delay(retry_, number, attempt.retry_after, random_);
-      spdlog::debug("model {}: {}; trying again in {} ms", config_.name, attempt.problem, delay.count());
+      const BackingOff waiting(counters, "model " + config_.name + ": " + attempt.problem + "; sent again in " +
+                                             std::to_string((delay.count() + 999) / 1000) + " s");
       co_await clock_->sleep_for(delay);
     }
   }

@@ -53,6 +53,9 @@ struct Counters {
   std::int64_t retries = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
+  // Calls that failed and wait to be sent again, and why and how long the latest of them does.
+  int backing_off = 0;
+  std::string backing_off_because;
 };
 
 // Lives on one loop. Destroy it only after every complete() has returned.

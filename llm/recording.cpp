@@ -88,7 +88,7 @@ std::pair<CallPlace, Recording::Entry> entry_of(const std::string& line) {
   try {
     object = json::parse(line);
   } catch (const json::parse_error& error) {
-    throw BadLine("not JSON: " + std::string(error.what()).substr(0, 200));
+    throw BadLine("not JSON, or cut off, at character " + std::to_string(error.byte));
   }
   only_keys(object, "the line",
             {"task", "method", "role", "iteration", "slot", "sample", "must_contain", "prompt_sha256", "reply"});

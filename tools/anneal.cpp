@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,18 @@
 #include "agents/suggest.h"
 #include "agents/text.h"
 #include "tools/command.h"
+
+namespace {
+
+// `code`, unless what stands on stdout is not whole: then the command has failed, whatever else it did.
+int written(int code) {
+  using namespace anneal::tools;
+  std::cout.flush();
+  if (std::cout || code != exit_done) return code;
+  return report_error({anneal::ErrorKind::io, "Writing to stdout failed."});
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace anneal::tools;
@@ -80,7 +93,7 @@ int main(int argc, char** argv) {
     return exit_usage;
   } catch (const CLI::ParseError& error) {
     // --help and --version come here too, with code 0.
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) return written(app.exit(error));
     std::fprintf(stderr, "anneal: %s\nRun 'anneal --help' or 'anneal COMMAND --help' for usage.\n",
                  anneal::agents::clean_text(error.what(), 500).c_str());
     return exit_usage;
@@ -88,5 +101,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "anneal: internal error: %s\n", error.what());
     return exit_failed;
   }
-  return exit_code;
+  return written(exit_code);
 }

@@ -67,6 +67,8 @@ int exit_code_of(ErrorKind kind) {
   return exit_failed;
 }
 
+std::string not_empty(const std::string& value) { return value.empty() ? "must not be empty" : ""; }
+
 int report_error(const Error& error) {
   std::string line = agents::clean_text(error.message, 4000);
   for (char& c : line) {
@@ -187,6 +189,9 @@ Result<void> require_file(const fs::path& file) {
   if (fs::is_regular_file(file, error)) return {};
   if (fs::is_directory(file, error)) {
     return fail(ErrorKind::missing, file.string() + ": is a folder, not an experiment's file.");
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail(ErrorKind::missing, file.string() + ": " + error.message() + ".");
   }
   return fail(ErrorKind::missing, file.string() + ": there is no such file.");
 }

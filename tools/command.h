@@ -24,6 +24,10 @@ enum ExitCode {
 
 int exit_code_of(ErrorKind kind);
 
+// For ->check(): the value of an option that names something. An empty one, as an unset variable leaves it, would
+// silently mean the default.
+std::string not_empty(const std::string& value);
+
 // On stderr, when kernels are judged without all of the sandbox.
 void warn_of_sandbox(const evaluator::DeviceFacts& facts);
 

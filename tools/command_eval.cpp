@@ -3,7 +3,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/system/system_error.hpp>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,6 +20,7 @@
 #include "tools/judge.h"
 #include "tools/submissions.h"
 #include "transitions/ids.h"
+#include "transitions/whole_file.h"
 
 namespace anneal::tools {
 
@@ -178,23 +178,16 @@ void print_table(const Session& session) {
 }
 
 Result<void> write_results(const Session& session, const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  const fs::path path = folder / "results.jsonl";
-  const fs::path temporary = folder / "results.jsonl.tmp";
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  for (size_t i = 0; i < session.submissions.size(); ++i) {
-    const auto& result = session.judged[i].verdict;
-    if (!result || !*result) continue;
-    json line = evaluator::verdict_to_json(**result);
-    line["submission"] = session.submissions[i].label;
-    out << line.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
-  }
-  out.close();
-  if (!out) return fail(ErrorKind::missing, path.string() + ": cannot be written.");
-  fs::rename(temporary, path, error);
-  if (error) return fail(ErrorKind::missing, path.string() + ": cannot be written: " + error.message() + ".");
-  return {};
+  return transitions::write_whole_file(folder / "results.jsonl", [&session](std::ostream& out) -> Result<void> {
+    for (size_t i = 0; i < session.submissions.size(); ++i) {
+      const auto& result = session.judged[i].verdict;
+      if (!result || !*result) continue;
+      json line = evaluator::verdict_to_json(**result);
+      line["submission"] = session.submissions[i].label;
+      out << line.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+    }
+    return {};
+  });
 }
 
 Result<std::vector<std::string>> parse_stages(const std::string& text) {
@@ -235,6 +228,13 @@ int run(const Options& options) {
   if (submissions->list.empty()) return exit_failed;
   if (!options.database.empty()) {
     if (auto usable = check_database(options.database); !usable) return report_error(usable.error());
+  }
+  if (!options.out.empty()) {
+    std::error_code error;
+    fs::create_directories(options.out, error);
+    if (error) {
+      return report_error(Error{ErrorKind::missing, options.out + ": cannot be made: " + error.message() + "."});
+    }
   }
   const auto device = resolve_device(options.device);
   if (!device) return report_error(device.error());
@@ -317,12 +317,13 @@ void add_eval(CLI::App& app, int& exit_code) {
   command->add_option("--device", options->device, "cpu, cuda:0 or cuda")->capture_default_str();
   command->add_option("--target", options->target, "cpu: the architecture kernels are compiled for")
       ->capture_default_str();
-  command->add_option("--stages", options->stages, "call, call,exe or call,exe,perf");
+  command->add_option("--stages", options->stages, "call, call,exe or call,exe,perf")->check(not_empty);
   command->add_option("--jobs", options->jobs, "evaluations at once (default: the judge's own choice)")
       ->check(CLI::Range(0, 1024));
-  command->add_option("--db", options->database, "keep verdicts in FILE and find them there again");
-  command->add_option("--out", options->out, "a folder for results.jsonl: every verdict with its cases");
-  command->add_option("--task", options->task, "the task that .py submissions are for");
+  command->add_option("--db", options->database, "keep verdicts in FILE and find them there again")->check(not_empty);
+  command->add_option("--out", options->out, "a folder for results.jsonl: every verdict with its cases")
+      ->check(not_empty);
+  command->add_option("--task", options->task, "the task that .py submissions are for")->check(not_empty);
   command->add_flag("--policy-off", options->policy_off, "judge values of kernels that the policy refuses, too");
   command->footer("Exit code 0: every submission was judged, however many kernels failed; the last line counts them.");
   command->callback([options, &exit_code] { exit_code = run(*options); });

@@ -1,7 +1,6 @@
 // anneal status, show, report, export: what a database holds.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "transitions/inspect.h"
 #include "transitions/records.h"
 #include "transitions/report.h"
+#include "transitions/whole_file.h"
 
 namespace anneal::tools {
 
@@ -77,11 +77,9 @@ std::string nothing_started(const Progress& progress, const std::string& file) {
   return "nothing has been started yet; run again: anneal run CONFIG.yaml --db " + file + "\n";
 }
 
-// stdout, with a full disk or a closed pipe noticed. A damaged database must not get raw bytes to a terminal.
-int print(const std::string& text) {
-  std::cout << agents::clean_text(text, std::string::npos) << std::flush;
-  if (std::cout) return exit_done;
-  return report_error(Error{ErrorKind::io, "Writing to stdout failed."});
+// A damaged database must not get raw bytes to a terminal.
+void print(const std::string& text) {
+  std::cout << agents::clean_text(text, std::string::npos) << std::flush;  // main() looks whether stdout took it
 }
 
 // Why `selector` shows nothing, for what show_text() only refuses: too short a beginning of ids, or no name at all.
@@ -109,20 +107,16 @@ std::string unknown_selector(Database& database, const std::string& selector) {
 }
 
 // To `path`, whole or not at all; "-" is stdout.
-int write_whole(const std::string& path, const std::string& text) {
-  if (path == "-") return print(text);
-  if (transitions::is_database(path)) {
-    return report_error(Error{ErrorKind::bad_input, path + " is a database; write to another file."});
+int write_to(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    print(text);
+    return exit_done;
   }
-  const fs::path temporary = path + ".tmp";
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) return report_error(Error{ErrorKind::missing, path + ": cannot be written."});
-  std::error_code error;
-  fs::rename(temporary, path, error);
-  if (error) return report_error(Error{ErrorKind::missing, path + ": cannot be written: " + error.message() + "."});
-  return exit_done;
+  const auto written = transitions::write_whole_file(path, [&text](std::ostream& out) -> Result<void> {
+    out << text;
+    return {};
+  });
+  return written ? exit_done : report_error(written.error());
 }
 
 }  // namespace
@@ -145,7 +139,7 @@ void add_status(CLI::App& app, int& exit_code) {
     }
     if (progress->started == 0 && progress->planned == 0) *text = "";
     if (progress->started == 0) *text += nothing_started(*progress, *file);
-    exit_code = print(*text);
+    print(*text);
   });
 }
 
@@ -176,7 +170,11 @@ void add_show(CLI::App& app, int& exit_code) {
         text = fail(ErrorKind::bad_input, better);
       }
     }
-    exit_code = text ? print(*text) : report_error(text.error());
+    if (text) {
+      print(*text);
+    } else {
+      exit_code = report_error(text.error());
+    }
   });
 }
 
@@ -188,7 +186,8 @@ void add_report(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("report", "Rates, transitions, repair bias and speedup decay, by method");
   command->add_option("DB", options->files, "one or more experiment files")->required();
-  command->add_option("--json", options->json, "write the report as JSON to FILE, or to stdout with -");
+  command->add_option("--json", options->json, "write the report as JSON to FILE, or to stdout with -")
+      ->check(not_empty);
   command->add_option("--html", options->html)->group("");
   command->add_option("--scope", options->scope)->group("");
   command->callback([options, &exit_code] {
@@ -232,20 +231,19 @@ void add_report(CLI::App& app, int& exit_code) {
       return;
     }
     if (!options->json.empty()) {
-      exit_code =
-          write_whole(options->json, report->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      exit_code = write_to(options->json, report->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     }
     if (options->json == "-" || exit_code != exit_done) return;
     const std::string share = std::to_string(progress.judged) + " of " +
                               agents::count_of(progress.planned, "attempt", "attempts") + " judged";
     if (progress.judged == 0) {
-      exit_code = print(progress.planned == 0 ? nothing_started(progress, options->files[0])
-                                              : "nothing has been judged yet (" + share + ")\n");
+      print(progress.planned == 0 ? nothing_started(progress, options->files[0])
+                                  : "nothing has been judged yet (" + share + ")\n");
       return;
     }
     std::string text = transitions::print_report(*report);
     if (progress.unfinished > 0) text = "unfinished: figures are partial (" + share + ")\n" + text;
-    exit_code = print(text);
+    print(text);
   });
 }
 
@@ -259,7 +257,7 @@ void add_export(CLI::App& app, int& exit_code) {
   command->add_option("DB", options->file, "the experiment's file")->required();
   command->add_option("--what", options->what, "transitions")->required();
   command->add_option("--format", options->format, "jsonl")->capture_default_str();
-  command->add_option("--out", options->out, "the file to write, or - for stdout")->required();
+  command->add_option("--out", options->out, "the file to write, or - for stdout")->required()->check(not_empty);
   command->add_flag("--canonical", options->canonical,
                     "without ids and times: a resumed and an undisturbed run give the same bytes");
   command->callback([options, &exit_code] {

@@ -27,7 +27,6 @@
 #include "transitions/design.h"
 #include "transitions/harvest.h"
 #include "transitions/ids.h"
-#include "transitions/records.h"
 
 namespace anneal::tools {
 
@@ -151,15 +150,22 @@ Result<void> harvest_file(const fs::path& file) {
   return {};
 }
 
-Result<long long> tokens_spent(const fs::path& file) {
+// What earlier runs spent, and a model that then answered without token counts; it is empty where all were counted.
+struct Spent {
+  long long tokens = 0;
+  std::string uncounted_model;
+};
+
+Result<Spent> spent_before(const fs::path& file) {
   auto database = transitions::Database::open(file, transitions::Database::Mode::read_only);
   if (!database) return tl::unexpected(database.error());
   try {
-    long long tokens = 0;
-    for (const auto& trajectory : transitions::read_records(**database).trajectories) {
-      tokens += trajectory.prompt_tokens + trajectory.completion_tokens;
-    }
-    return tokens;
+    SQLite::Statement sums((*database)->sql(),
+                           "SELECT coalesce(sum(coalesce(prompt_tokens, 0) + coalesce(completion_tokens, 0)), 0), "
+                           "coalesce(max(CASE WHEN completion_tokens IS NULL THEN model END), '') "
+                           "FROM llm_call WHERE status = 'ok'");
+    sums.executeStep();
+    return Spent{sums.getColumn(0).getInt64(), sums.getColumn(1).getString()};
   } catch (const std::exception& error) {
     return tl::unexpected<Error>(transitions::database_error(file, error));
   }
@@ -236,9 +242,10 @@ int run(const Options& options) {
   const json software = {{"anneal", ANNEAL_VERSION}};
   run_options.software_json = software.dump();
   if (config->budget.tokens) {
-    const auto spent = tokens_spent(file);
+    const auto spent = spent_before(file);
     if (!spent) return report_error(spent.error());
-    run_options.tokens_before = *spent;
+    run_options.tokens_before = spent->tokens;
+    run_options.uncounted_model = spent->uncounted_model;
   }
   JudgeOptions judge_options;
   judge_options.evald = *evald;
@@ -323,12 +330,20 @@ int run(const Options& options) {
                      file.c_str());
       }
     }
-    std::fprintf(stderr, "anneal: %s failed; run the same command again to go on with them\n",
-                 agents::count_of(result.failed, "trajectory", "trajectories").c_str());
-  }
-  if (result.lost_replies > 0) {
+    std::fprintf(
+        stderr, "anneal: %s failed; %s\n", agents::count_of(result.failed, "trajectory", "trajectories").c_str(),
+        result.lost_replies > 0 ? "where replies did not arrive, --retry-errors asks for them again"
+                                : "see to the cause, then run the same command again: it goes on with what is left");
+  } else if (result.lost_replies > 0) {
     std::fprintf(stderr, "anneal: %s failed (api_error); ask again with --retry-errors\n",
                  agents::count_of(result.lost_replies, "call", "calls").c_str());
+  }
+  if (!result.uncounted_model.empty()) {
+    code = exit_failed;
+    std::fprintf(
+        stderr,
+        "anneal: budget.tokens was not kept: the server of model '%s' sends no token counts; use budget.hours\n",
+        result.uncounted_model.c_str());
   }
   if (result.budget_spent) {
     code = exit_budget;
@@ -349,7 +364,8 @@ void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Run an experiment, or go on with it where it stopped");
   command->add_option("CONFIG", options->config, "the experiment's YAML, e.g. configs/quickstart.yaml")->required();
-  command->add_option("--db", options->database, "the experiment's file (default: runs/<experiment>.db)");
+  command->add_option("--db", options->database, "the experiment's file (default: runs/<experiment>.db)")
+      ->check(not_empty);
   command->add_option("--shard", options->shard, "I/N: only the I-th of N parts of the tasks");
   command->add_option("--limit", options->limit, "at most that many tasks")->check(CLI::PositiveNumber);
   command

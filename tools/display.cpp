@@ -71,6 +71,7 @@ std::string Display::summary() const {
     text += ", " + std::to_string(counters_->calls) + " calls";
     if (counters_->in_flight > 0) text += " +" + std::to_string(counters_->in_flight) + " waiting";
     if (counters_->retries > 0) text += ", " + std::to_string(counters_->retries) + " retries";
+    if (counters_->backing_off > 0) text += ", " + std::to_string(counters_->backing_off) + " backing off";
     text += ", " + std::to_string(counters_->prompt_tokens + counters_->completion_tokens) + " tokens";
   }
   return text + ", " + std::to_string(seconds) + " s";
@@ -104,11 +105,21 @@ void Display::tick() {
   timer_.expires_after(mode_ == Mode::line ? std::chrono::seconds(1) : std::chrono::seconds(5));
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error || !ticking_) return;
+    tell_of_back_off();
     if (mode_ == Mode::line) overprint();
     if (mode_ == Mode::plain && changed_) say(summary());
     changed_ = false;
     tick();
   });
+}
+
+// Once a minute while calls wait for their server: a run that does nothing says why.
+void Display::tell_of_back_off() {
+  if (counters_ == nullptr || counters_->backing_off == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (told_of_back_off_ && now - *told_of_back_off_ < std::chrono::minutes(1)) return;
+  told_of_back_off_ = now;
+  say(counters_->backing_off_because);
 }
 
 void Display::stop() {

@@ -4,7 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <functional>
+#include <optional>
 #include <string>
 
 #include "agents/progress.h"
@@ -32,6 +32,7 @@ class Display : public agents::Progress {
 
  private:
   void tick();
+  void tell_of_back_off();
   std::string summary() const;
   void overprint();
 
@@ -45,6 +46,7 @@ class Display : public agents::Progress {
   size_t shown_ = 0;  // width of the overprinted line
   int planned_ = 0, ended_ = 0, failed_ = 0, running_ = 0;
   long long attempts_ = 0, accepted_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> told_of_back_off_;
 };
 
 }  // namespace anneal::tools

@@ -97,6 +97,38 @@ std::string damaged(const std::string& name, const std::string& how) {
   return name + " is damaged (" + how + "). Restore a copy, or save what can be read with sqlite3's .recover.";
 }
 
+// SQLite's name for the file as one that nobody changes (sqlite.org/uri.html, "immutable"): readable where neither -wal
+// nor -shm can be made beside it.
+std::string immutable_uri(const std::filesystem::path& file) {
+  std::string uri = "file:";
+  for (const char c : std::filesystem::absolute(file).string()) {
+    if (c == '%' || c == '?' || c == '#') {
+      constexpr const char* hex = "0123456789ABCDEF";
+      uri += {'%', hex[static_cast<unsigned char>(c) >> 4], hex[c & 15]};
+    } else {
+      uri += c;
+    }
+  }
+  return uri + "?immutable=1";
+}
+
+// Opens to read, also from a folder or file system that cannot be written. Throws SQLite::Exception.
+std::unique_ptr<SQLite::Database> connect_to_read(const std::filesystem::path& file) {
+  try {
+    auto sql = std::make_unique<SQLite::Database>(file.string(), SQLite::OPEN_READONLY, 10'000);
+    pragma_int(*sql, "user_version");  // the first read makes -shm
+    return sql;
+  } catch (const SQLite::Exception& thrown) {
+    const int code = thrown.getErrorCode() & 0xff;
+    std::error_code error;
+    const auto wal = std::filesystem::file_size(file.string() + "-wal", error);
+    const bool changes_beside = !error && wal > 0;
+    if ((code != SQLITE_CANTOPEN && code != SQLITE_READONLY) || ::access(file.c_str(), R_OK) != 0 || changes_beside)
+      throw;
+    return std::make_unique<SQLite::Database>(immutable_uri(file), SQLite::OPEN_READONLY | SQLite::OPEN_URI, 10'000);
+  }
+}
+
 // Whether the file ends before its last page does. What a WAL holds may not be in the file yet.
 bool is_cut_off(SQLite::Database& sql, const std::string& name) {
   std::error_code error;
@@ -130,8 +162,17 @@ Error database_error(const std::filesystem::path& file, const std::exception& th
                                       "). What was stored is kept; see to the disk and run again."};
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
-    case SQLITE_PERM:
+    case SQLITE_PERM: {
+      // SQLite says no more than that it could not: the system knows why.
+      if (::access(name.c_str(), R_OK) != 0)
+        return {ErrorKind::missing, "Cannot open " + name + ": " + std::strerror(errno) + "."};
+      std::error_code error;
+      if (std::filesystem::file_size(name + "-wal", error) > 0 && !error) {
+        return {ErrorKind::missing, "Cannot open " + name + ": changes wait in " + name +
+                                        "-wal, and its folder cannot be written; copy both to one that can."};
+      }
       return {ErrorKind::missing, "Cannot open " + name + ": " + thrown.what() + "."};
+    }
     default:
       return {ErrorKind::missing, name + ": " + thrown.what() + "."};
   }
@@ -164,11 +205,12 @@ Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& fi
                       name + " is in use by another run; wait for it to end, or choose another --db.");
         return fail(ErrorKind::missing, "Cannot lock " + lock + ": " + std::strerror(errno) + ".");
       }
-    } else if (!std::filesystem::exists(file)) {
-      return fail(ErrorKind::missing, name + " does not exist.");
+    } else if (!std::filesystem::exists(file, error)) {
+      return fail(ErrorKind::missing,
+                  error ? "Cannot open " + name + ": " + error.message() + "." : name + " does not exist.");
     }
-    const int flags = write ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE : SQLite::OPEN_READONLY;
-    self->sql_ = std::make_unique<SQLite::Database>(name, flags, 10'000);
+    self->sql_ = write ? std::make_unique<SQLite::Database>(name, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, 10'000)
+                       : connect_to_read(file);
     SQLite::Database& sql = *self->sql_;
     const int version = pragma_int(sql, "user_version");  // the first read: fails here if it is no database
     if (is_cut_off(sql, name)) return fail(ErrorKind::missing, damaged(name, "its end is missing"));

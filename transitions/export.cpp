@@ -1,17 +1,14 @@
 #include "transitions/export.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <tuple>
 
 #include "evaluator/verdict.h"
 #include "transitions/harvest.h"
+#include "transitions/whole_file.h"
 
 namespace anneal::transitions {
 namespace {
@@ -124,9 +121,10 @@ Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptio
       line["feedback"] = options.canonical ? feedback_class(feedback) : feedback;
       line["reflection"] = reflection_on(db, parent);
       out << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+      if (!out) break;
     }
     out.flush();
-    if (!out) return fail(ErrorKind::io, std::string("Writing the export failed: ") + std::strerror(errno) + ".");
+    if (!out) return fail(ErrorKind::io, "Writing the export failed: " + write_failure() + ".");
     return static_cast<int>(order.size());
   } catch (const std::exception& error) {
     return tl::unexpected<Error>(database_error(db.file(), error));
@@ -135,20 +133,14 @@ Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptio
 
 Result<int> export_transitions_jsonl(Database& db, const std::filesystem::path& path, ExportOptions options) {
   if (path == "-") return write_transitions_jsonl(db, std::cout, options);
-  if (is_database(path)) return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");
-  const std::filesystem::path temporary = path.string() + ".tmp";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  if (!file) return fail(ErrorKind::missing, "Cannot write " + temporary.string() + ": " + std::strerror(errno) + ".");
-  const Result<int> lines = write_transitions_jsonl(db, file, options);
-  file.close();
-  std::error_code error;
-  if (!lines || !file) {
-    std::filesystem::remove(temporary, error);
-    if (!lines) return lines;
-    return fail(ErrorKind::io, "Writing " + temporary.string() + " failed.");
-  }
-  std::filesystem::rename(temporary, path, error);
-  if (error) return fail(ErrorKind::missing, "Cannot rename to " + path.string() + ": " + error.message() + ".");
+  int lines = 0;
+  const Result<void> written = write_whole_file(path, [&](std::ostream& out) -> Result<void> {
+    const Result<int> count = write_transitions_jsonl(db, out, options);
+    if (!count) return tl::unexpected<Error>(count.error());
+    lines = *count;
+    return {};
+  });
+  if (!written) return tl::unexpected<Error>(written.error());
   return lines;
 }
 

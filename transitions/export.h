@@ -18,7 +18,7 @@ struct ExportOptions {
 // of lines. Keys: docs/metrics.md.
 Result<int> write_transitions_jsonl(Database& db, std::ostream& out, ExportOptions options = {});
 
-// The same to `path` ("-" is stdout), written to PATH.tmp and renamed, so that `path` is whole or absent.
+// The same to `path`, whole or not at all (whole_file.h); "-" is stdout.
 Result<int> export_transitions_jsonl(Database& db, const std::filesystem::path& path, ExportOptions options = {});
 
 }  // namespace anneal::transitions

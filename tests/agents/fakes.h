@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "agents/orchestrator.h"
+#include "async/semaphore.h"
 #include "async/sha256.h"
 #include "evaluator/judge.h"
 #include "llm/client.h"
@@ -109,7 +110,10 @@ class TableJudge : public evaluator::Judge {
   explicit TableJudge(const std::string& device_name) : TableJudge() {
     if (!device_name.empty()) facts_.device_name = device_name;
   }
+  void limit_to(asio::io_context& io, int jobs) { permits_.emplace(io.get_executor(), jobs); }
   awaitable<Result<evaluator::Verdict>> evaluate(evaluator::EvaluationRequest request) override {
+    std::optional<Semaphore::Permit> permit;
+    if (permits_) permit.emplace(co_await permits_->acquire());
     ++judged[request.task + "|" + request.code];
     co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
     evaluator::Verdict verdict;
@@ -148,6 +152,7 @@ class TableJudge : public evaluator::Judge {
 
  private:
   evaluator::DeviceFacts facts_;
+  std::optional<Semaphore> permits_;
 };
 
 // Passes on to a real store until `stop_after` calls were made; then every call fails, as if the process had ended.
@@ -155,6 +160,7 @@ class StoppingStore : public transitions::Store {
  public:
   StoppingStore(transitions::Store& store, long stop_after) : store_(store), left_(stop_after) {}
   long calls() const { return calls_; }
+  std::function<void()> at_the_stop;  // when the first call fails
 
   awaitable<Result<void>> put_experiment(transitions::ExperimentRow row) override {
     if (stopped()) co_return stop();
@@ -217,6 +223,7 @@ class StoppingStore : public transitions::Store {
  private:
   bool stopped() {
     ++calls_;
+    if (left_ == 0 && at_the_stop) at_the_stop();
     return left_-- <= 0;
   }
   static tl::unexpected<Error> stop() { return fail(ErrorKind::io, "stopped"); }
@@ -274,13 +281,14 @@ struct RunResult {
   std::map<std::string, std::string> prompts;
   std::vector<nlohmann::json> events;
   long store_calls = 0;
+  size_t judged_at_the_stop = 0;
 
   const RunSummary& ok() const { return summary->value(); }
 };
 
 inline RunResult run_once(const fs::path& file, const ExperimentConfig& config, const std::vector<Task>& tasks,
                           const Script& script, RunOptions options = {}, long stop_after = 1L << 40,
-                          const std::string& device_name = "") {
+                          const std::string& device_name = "", int jobs = 0) {
   RunResult result;
   asio::io_context io(1);
   auto store = transitions::Store::open(file);
@@ -289,6 +297,8 @@ inline RunResult run_once(const fs::path& file, const ExperimentConfig& config, 
   StoppingStore stopping(**store, stop_after);
   ScriptedLlm llm(stopping, script);
   TableJudge judge(device_name);
+  if (jobs > 0) judge.limit_to(io, jobs);
+  stopping.at_the_stop = [&] { result.judged_at_the_stop = judge.judged.size(); };
   const auto prompts = Prompts::load(fs::path(ANNEAL_SOURCE_DIR) / "prompts");
   EXPECT_TRUE(prompts.has_value()) << (prompts ? "" : prompts.error().message);
   if (!prompts) return result;

@@ -315,6 +315,34 @@ TEST(Orchestrator, ATokenBudgetIsAnErrorWhereTheServerCountsNoTokens) {
   EXPECT_EQ(run.order.size(), 1u);
   ASSERT_EQ(run.ok().failures.size(), 1u);
   EXPECT_NE(run.ok().failures[0].find("sends no token counts"), std::string::npos) << run.ok().failures[0];
+  EXPECT_EQ(run.ok().uncounted_model, "scripted");
+
+  // A later run knows it before it asks.
+  RunOptions known;
+  known.uncounted_model = "scripted";
+  const RunResult again = run_once(folder.path() / "x.db", config, {make_task("c")}, silent, known);
+  EXPECT_TRUE(again.order.empty());
+  EXPECT_EQ(again.ok().failed, 1);
+}
+
+TEST(Orchestrator, NoKernelIsJudgedOnceTheStoreHasFailed) {
+  TemporaryFolder folder;
+  std::vector<Task> tasks;
+  for (const char* id : {"a", "b", "c", "d", "e", "f", "g", "h"}) tasks.push_back(make_task(id));
+  const ExperimentConfig config = make_config({make_method("single-shot")});
+  const auto run_until = [&](long stop) {
+    return run_once(folder.path() / (std::to_string(stop) + ".db"), config, tasks, story, {}, stop, "", 1);
+  };
+  const RunResult whole = run_until(1L << 40);
+  ASSERT_EQ(whole.judged.size(), 8u);
+  int while_kernels_waited = 0;
+  for (long stop = 0; stop < whole.store_calls; stop += 3) {
+    const RunResult run = run_until(stop);
+    EXPECT_FALSE(run.summary->has_value()) << stop;
+    EXPECT_LE(run.judged.size(), run.judged_at_the_stop + 1) << stop;  // one may begin before the others are told
+    while_kernels_waited += run.judged_at_the_stop > 0 && run.judged_at_the_stop < 7;
+  }
+  EXPECT_GT(while_kernels_waited, 0) << "the store never failed while kernels waited to be judged";
 }
 
 TEST(Orchestrator, ARunStoppedAfterAnyStoreCallEndsWithTheSameRowsAndAsksNothingTwice) {

@@ -43,6 +43,26 @@ asio::awaitable<void> join_children(std::shared_ptr<Seen> seen, int count, std::
   EXPECT_EQ(nursery.running(), 0u);
 }
 
+// Never suspended before it does so.
+asio::awaitable<void> cancelling(Nursery* nursery) {
+  nursery->cancel();
+  co_return;
+}
+
+asio::awaitable<void> cancelled_from_inside(std::shared_ptr<Seen> seen) {
+  Nursery nursery(co_await asio::this_coro::executor);
+  for (int i = 0; i < 3; ++i) nursery.spawn(child(seen, 60s));
+  nursery.spawn(cancelling(&nursery));
+  co_await nursery.join();
+}
+
+TEST(Nursery, AChildMayCancelItsOwnNursery) {
+  auto seen = std::make_shared<Seen>();
+  run_on_loop(cancelled_from_inside(seen));
+  EXPECT_EQ(seen->finished, 0);
+  EXPECT_EQ(seen->unwound, 3);
+}
+
 TEST(Nursery, WaitsForAllChildren) {
   auto seen = std::make_shared<Seen>();
   run_on_loop(join_children(seen, 20, 1ms));

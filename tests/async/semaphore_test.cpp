@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <vector>
 
 #include "async/clock.h"
@@ -64,6 +66,23 @@ TEST(Semaphore, LosesNoPermitToACancelledWaiter) {
   int available = 0;
   run_on_loop(cancel_a_waiter(&available));
   EXPECT_EQ(available, 1);
+}
+
+asio::awaitable<void> cancel_all_but_the_first(Seen* seen) {
+  auto executor = co_await asio::this_coro::executor;
+  Semaphore semaphore(executor, 1);
+  Nursery nursery(executor);
+  for (int i = 0; i < 5; ++i) nursery.spawn(enter(&semaphore, i, seen));
+  while (seen->order.empty()) co_await asio::post(executor, asio::use_awaitable);
+  nursery.cancel();  // the first gives its permit back while the others are told
+  co_await nursery.join();
+  EXPECT_EQ(semaphore.available(), 1);
+}
+
+TEST(Semaphore, AdmitsNobodyWhoIsCancelled) {
+  Seen seen;
+  run_on_loop(cancel_all_but_the_first(&seen));
+  EXPECT_EQ(seen.order, std::vector<int>{0});
 }
 
 }  // namespace

@@ -82,6 +82,9 @@ TEST(Chat, TellsACutBodyFromAWrongOne) {
   ASSERT_FALSE(html);
   EXPECT_FALSE(html.error().cut_off);
   EXPECT_EQ(html.error().message, "the response is not JSON: <html> proxy login</html>");
+  const auto bytes = parse_chat_reply("{\"choices\": [{\"message\": {\"content\": \"a\xff\"}}]}");
+  ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().message, "the response is not UTF-8 (at byte 40)");
   EXPECT_EQ(parse_chat_reply(R"({"choices": []})").error().message, R"(the response has no choices: {"choices": []})");
   EXPECT_FALSE(parse_chat_reply("[1]").has_value());
   EXPECT_FALSE(parse_chat_reply(R"({"choices": [3]})").has_value());

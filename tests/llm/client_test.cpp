@@ -31,6 +31,7 @@ using test::MemoryStore;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 // Answers from a list and remembers what was sent.
 class FakeTransport final : public HttpTransport {
@@ -134,6 +135,9 @@ TEST(Client, RetriesRateLimitsErrorsAndLostConnections) {
   EXPECT_TRUE(reply->ok);
   EXPECT_EQ(reply->attempts, 5);
   EXPECT_EQ(s.client->counters().retries, 4);
+  EXPECT_EQ(s.client->counters().backing_off, 0);
+  EXPECT_THAT(s.client->counters().backing_off_because, StartsWith("model m: "));
+  EXPECT_THAT(s.client->counters().backing_off_because, HasSubstr("; sent again in "));
   ASSERT_EQ(s.clock->slept().size(), 4u);
   EXPECT_GE(s.clock->slept()[0], 7s);
   EXPECT_LE(s.clock->slept()[0], 8s);

@@ -207,13 +207,15 @@ TEST(Run, ARefusedRequestCostsOneCallAndTheEndNamesRetryErrors) {
   const Outcome first = run(folder.path(), {"run", config});
   EXPECT_EQ(first.code, 1) << first.err;
   EXPECT_THAT(first.err, HasSubstr("400"));
-  EXPECT_THAT(first.err, HasSubstr("1 call failed (api_error); ask again with --retry-errors"));
+  EXPECT_THAT(first.err,
+              HasSubstr("1 trajectory failed; where replies did not arrive, --retry-errors asks for them again"));
   EXPECT_THAT(first.err, HasSubstr("3 done, 0 done before, 1 failed; 14 attempts"));
   down = false;
   const size_t before = server.requests().size();
   const Outcome again = run(folder.path(), {"run", config, "--display", "none"});
   EXPECT_EQ(again.code, 1) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("1 call failed (api_error); ask again with --retry-errors"));
+  EXPECT_THAT(again.err,
+              HasSubstr("1 trajectory failed; where replies did not arrive, --retry-errors asks for them again"));
   EXPECT_EQ(server.requests().size(), before);
   const Outcome retried = run(folder.path(), {"run", config, "--retry-errors"});
   EXPECT_EQ(retried.code, 0) << retried.err;
@@ -281,7 +283,8 @@ TEST(Run, APageInsteadOfAReplyIsAnApiErrorThatShowsNoControlCharacters) {
   const std::string config = folder.write("c.yaml", text.substr(0, text.find("  - {name: geak")));
   const Outcome outcome = run(folder.path(), {"run", config});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("2 calls failed (api_error); ask again with --retry-errors"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("2 trajectories failed; where replies did not arrive, --retry-errors asks for them again"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("\x1b")));
   EXPECT_LT(outcome.err.size(), 4000u);
 }
@@ -426,6 +429,39 @@ TEST(Run, NoSpaceStopsTheRunWith3AndItGoesOnWhenThereIsSome) {
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   const auto after = answered_by_place(server);
   for (const std::string& place : stored) EXPECT_EQ(after.at(place), before.at(place)) << place;
+}
+
+void stdout_is_full() { ::dup2(::open("/dev/full", O_WRONLY | O_CLOEXEC), STDOUT_FILENO); }
+
+TEST(Commands, LeaveWith1WhereStdoutTakesNothing) {
+  TemporaryFolder folder;
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"tasks", "list"}, {"tasks", "show", "mul", "--json"}, {"--help"}, {"--version"}}) {
+    const Outcome outcome = run(folder.path(), command, {}, stdout_is_full);
+    EXPECT_EQ(outcome.code, 1) << command[0];
+    EXPECT_EQ(outcome.err, "anneal: Writing to stdout failed.\n") << command[0];
+  }
+}
+
+TEST(Run, ATokenBudgetCannotBeGotRoundByRunningAgain) {
+  TemporaryFolder folder;
+  LocalServer server([good = answer()](const LocalServer::Request& request) {
+    LocalServer::Response response = good(request);
+    json body = json::parse(response.body);
+    body.erase("usage");
+    response.body = body.dump();
+    return response;
+  });
+  const std::string text = config_for(server) + "budget: {tokens: 1000}\n";
+  const std::string config = folder.write("c.yaml", text);
+  const Outcome first = run(folder.path(), {"run", config});
+  EXPECT_EQ(first.code, 1);
+  EXPECT_THAT(first.err, HasSubstr("budget.tokens was not kept: the server of model 'local' sends no token counts"));
+  const size_t asked = server.requests().size();
+  const Outcome again = run(folder.path(), {"run", config});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(server.requests().size(), asked);
+  EXPECT_THAT(again.err, HasSubstr("use budget.hours"));
 }
 
 TEST(Run, AFullDiskStopsTheRunWith3AndItGoesOnWhenThereIsSpace) {
