@@ -247,8 +247,17 @@ json iterations_round_json(const Arm& arm) {
 
 json decay_json(const Arm& arm) {
   json out = decay_of(handed_in_series(arm, 0), handed_in_series(arm, arm.last));
-  out["series"] = "handed_in";
   out["round"] = decay_of(round_series(arm, 0), round_series(arm, arm.last));
+  if (arm.last == 0) {
+    // One iteration: from and to are one figure, and a change of 0 would read as a finding.
+    for (json* split : {&out, &out["log"], &out["round"], &out["round"]["log"]}) {
+      for (const char* key : {"mean_change", "drift", "joining", "leaving"}) {
+        (*split)[key] = nullptr;
+        (*split)[std::string(key) + "_ci"] = nullptr;
+      }
+    }
+  }
+  out["series"] = "handed_in";
   return out;
 }
 

@@ -441,6 +441,11 @@ TEST_F(StoreTest, CountsOfARoundAreItsAttemptsAndItsGeometricMeanIsOverLogs) {
   EXPECT_NEAR(round["speedup_mean"].get<double>(), 2.5, 1e-9);
   EXPECT_NEAR(round["speedup_geomean"].get<double>(), 2.0, 1e-9);
   EXPECT_THAT(print_report(r), HasSubstr("50.0% 2/4"));
+  // One iteration has no change, not one of 0.
+  const nlohmann::json& decay = r["methods"][0]["speedup_decay"]["round"];
+  EXPECT_NEAR(decay["from"].get<double>(), 2.5, 1e-9);
+  EXPECT_TRUE(decay["mean_change"].is_null());
+  EXPECT_THAT(print_report(r), HasSubstr("speedup decay    round     not measured"));
 }
 
 TEST_F(StoreTest, ATaskFileThatChangedIsAnError) {
