@@ -87,7 +87,7 @@ std::pair<CallPlace, Recording::Entry> entry_of(const std::string& line) {
   json object;
   try {
     object = json::parse(line);
-  } catch (const json::parse_error& error) {
+  } catch (const json::exception& error) {  // a number out of range is no parse_error
     throw BadLine("not JSON: " + std::string(error.what()).substr(0, 200));
   }
   only_keys(object, "the line",
