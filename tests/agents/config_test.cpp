@@ -133,7 +133,7 @@ TEST_F(ConfigFile, TextThatIsNoUtf8IsRefusedWithItsPlace) {
   EXPECT_THAT(error(good, {"models.deepseek.model=\x94"}), HasSubstr("not UTF-8"));
   EXPECT_THAT(error(good, {"models.\x94.api=openai"}), HasSubstr("not UTF-8"));
   EXPECT_TRUE(read(replaced(good, "model: chat", "model: gr\u00fcn")));
-  const auto below = read_config(folder.write("\xff/c.yaml", good), {});
+  const auto below = read_config(folder.write("\xff/configs/c.yaml", good), {});
   ASSERT_FALSE(below) << "the recording's path would hold the folder's name";
   EXPECT_THAT(below.error().message, HasSubstr("not UTF-8"));
 }
