@@ -125,6 +125,9 @@ Result<llm::ModelConfig> read_model(const std::string& name, const YamlValue& va
   if (replay && !value.find("from")->place.starts_with("--set")) {
     model.from = (folder / model.from).lexically_normal().string();
   }
+  if (first_bad_byte(model.from)) {  // the folder's name may not be
+    return fail(ErrorKind::bad_input, value.find("from")->place + ": the path of the recording is not UTF-8 text.");
+  }
   if (const YamlValue* sampling = value.find("sampling")) {
     auto read = read_sampling(*sampling);
     if (!read) return tl::unexpected(read.error());

@@ -12,6 +12,7 @@ namespace anneal::agents {
 namespace {
 
 constexpr size_t strategy_cap = 600;
+constexpr int most_without_end = 16;
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -106,6 +107,7 @@ struct Block {
 std::vector<Block> blocks_of(const std::vector<std::string_view>& lines) {
   std::vector<Block> blocks;
   size_t at = 0;
+  int without_end = 0;
   while (at < lines.size()) {
     const Fence open = fence_of(lines[at]);
     if (open.mark == 0) {
@@ -119,9 +121,11 @@ std::vector<Block> blocks_of(const std::vector<std::string_view>& lines) {
     Block block;
     block.python = is_python(open.tag);
     block.begin_line = at;
-    // First with regard to docstrings; when that finds no end (broken quotes), without.
+    // First with regard to docstrings; when that finds no end (broken quotes), without. Each such look reads all the
+    // rest, so a reply gets few of them.
     size_t end = lines.size();
     for (const bool regard_quotes : {true, false}) {
+      if (regard_quotes && without_end == most_without_end) continue;
       QuoteTracker quotes;
       for (size_t i = at + 1; i < lines.size(); ++i) {
         if (closes(lines[i]) && !(regard_quotes && block.python && quotes.inside())) {
@@ -131,6 +135,7 @@ std::vector<Block> blocks_of(const std::vector<std::string_view>& lines) {
         quotes.feed(lines[i]);
       }
       if (end < lines.size()) break;
+      ++without_end;
     }
     block.closed = end < lines.size();
     for (size_t i = at + 1; i < end; ++i) {

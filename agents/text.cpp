@@ -81,6 +81,15 @@ std::string in_quotes(std::string_view text) {
   return "'" + shown + "'";
 }
 
+std::optional<size_t> first_bad_byte(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = sequence_length(text, at);
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::nullopt;
+}
+
 std::string trim(std::string_view text) {
   constexpr std::string_view space = " \t\r\n\f\v";
   const size_t begin = text.find_first_not_of(space);

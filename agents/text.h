@@ -1,6 +1,7 @@
 // Texts of models and kernels are hostile: what is done to them before they enter a prompt, a row or a terminal.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,10 @@ std::string clean_text(std::string_view text, size_t cap);
 // `text` as an error quotes it, in single quotes: one line, no control characters, at most about 120 bytes. Input may
 // be a binary file.
 std::string in_quotes(std::string_view text);
+
+// Where the first byte lies that belongs to no UTF-8 character (overlong forms and surrogates are none); nullopt in
+// valid text.
+std::optional<size_t> first_bad_byte(std::string_view text);
 
 // Without leading and trailing white space.
 std::string trim(std::string_view text);

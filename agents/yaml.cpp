@@ -121,6 +121,12 @@ const YamlValue* YamlValue::find(std::string_view key) const {
 }
 
 Result<YamlValue> parse_yaml(const std::string& text, const std::string& file, int line_offset) {
+  if (const auto bad = first_bad_byte(text)) {  // what is stored as JSON must be UTF-8
+    YAML::Mark mark;
+    mark.line = static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n'));
+    mark.column = static_cast<int>(*bad - (text.rfind('\n', *bad) + 1));  // npos + 1 is 0
+    return fail(ErrorKind::bad_input, place_of(file, mark, line_offset) + ": this is not UTF-8 text.");
+  }
   try {
     size_t values = 0;
     return convert(YAML::Load(text), file, line_offset, 0, values);
@@ -140,6 +146,9 @@ Result<void> set_yaml(YamlValue& root, const std::string& assignment) {
   if (equals == std::string::npos || equals == 0) {
     return fail(ErrorKind::bad_input,
                 "--set " + in_quotes(assignment) + ": must have the form KEY=VALUE, e.g. device=cuda:0.");
+  }
+  if (first_bad_byte(assignment)) {
+    return fail(ErrorKind::bad_input, "--set " + in_quotes(assignment) + ": this is not UTF-8 text.");
   }
   const std::string path = assignment.substr(0, equals);
   const std::string place = "--set " + path;

@@ -31,7 +31,7 @@ struct YamlEntry {
   YamlValue value;
 };
 
-// `line_offset` lines stand before the text in its file (front matter).
+// `line_offset` lines stand before the text in its file (front matter). Text that is no UTF-8 is an error.
 Result<YamlValue> parse_yaml(const std::string& text, const std::string& file, int line_offset = 0);
 
 // "a.b=value": sets or adds a key; value is YAML; list elements by index or by their `name`.

@@ -31,7 +31,7 @@ target_link_options(anneal_torch INTERFACE -Wl,-rpath,${torch_folder}/lib -Wl,--
 target_link_libraries(anneal_torch INTERFACE stdc++ torch_python torch torch_cpu c10 ${PYTHON_LIB})
 
 file(GLOB evald_sources CONFIGURE_DEPENDS evaluator/daemon/*.cpp)
-list(FILTER evald_sources EXCLUDE REGEX "daemon/(gpu_absent|main)\\.cpp$")
+list(FILTER evald_sources EXCLUDE REGEX "daemon/(asan_options|gpu_absent|main)\\.cpp$")
 
 find_program(NVCC nvcc HINTS /usr/local/cuda/bin)
 if(NVCC)
@@ -53,6 +53,11 @@ target_link_libraries(anneal_evald_parts PUBLIC anneal_warnings anneal_protocol 
 set_target_properties(anneal_evald_parts PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 # ATen's headers shadow; pybind11's types are hidden, and g++ wants the types that hold them to be so too.
 target_compile_options(anneal_evald_parts PUBLIC $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow -fvisibility=hidden>)
+
+if(ANNEAL_SANITIZE MATCHES "address")  # for its own tests: a candidate has no limit on address space in it
+  target_compile_definitions(anneal_evald_parts PRIVATE ANNEAL_ADDRESS_SANITIZER)
+  target_sources(anneal_evald_parts INTERFACE ${CMAKE_SOURCE_DIR}/evaluator/daemon/asan_options.cpp)
+endif()
 
 add_executable(anneal-evald evaluator/daemon/main.cpp)
 target_link_libraries(anneal-evald PRIVATE anneal_evald_parts)

@@ -1,7 +1,8 @@
 # anneal: plain C++20, no torch, no CUDA. One library a folder; the arrows of docs/map.md are the link lines here.
 
 # The judge's daemon shares only these files with the orchestrator.
-add_library(anneal_protocol STATIC evaluator/verdict.cpp evaluator/lint_report.cpp evaluator/protocol.cpp)
+add_library(anneal_protocol STATIC evaluator/verdict.cpp evaluator/lint_report.cpp evaluator/protocol.cpp
+  evaluator/nesting.cpp)
 target_link_libraries(anneal_protocol PUBLIC anneal_warnings)
 find_package(nlohmann_json REQUIRED)
 target_link_libraries(anneal_protocol PUBLIC nlohmann_json::nlohmann_json)
@@ -41,7 +42,7 @@ endif()
 
 function(anneal_folder name)
   file(GLOB sources CONFIGURE_DEPENDS ${name}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "evaluator/(verdict|lint_report|protocol)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "evaluator/(verdict|lint_report|protocol|nesting)\\.cpp$")
   add_library(anneal_${name} STATIC ${sources})
   target_link_libraries(anneal_${name} PUBLIC anneal_warnings ${ARGN})
 endfunction()

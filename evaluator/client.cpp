@@ -34,6 +34,7 @@
 #include "async/deadline.h"
 #include "async/nursery.h"
 #include "async/semaphore.h"
+#include "evaluator/daemon_message.h"
 #include "evaluator/protocol.h"
 
 extern char** environ;
@@ -78,58 +79,9 @@ asio::awaitable<json> read_frame(Socket* socket) {
   co_await asio::async_read(*socket, asio::buffer(body), asio::redirect_error(asio::use_awaitable, error));
   if (error == asio::error::operation_aborted) throw boost::system::system_error(error);
   if (error) throw ConnectionLost("it closed the connection in the middle of a frame");
-  json message = json::parse(body, nullptr, false);
-  if (!message.is_object()) throw ConnectionLost("it sent a frame that is not a JSON object");
-  co_return message;
-}
-
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_string()) return {};
-  return found->get<std::string>();
-}
-
-DeviceFacts facts_from_json(const json& object) {
-  DeviceFacts facts;
-  facts.device = text_at(object, "device");
-  facts.device_name = text_at(object, "device_name");
-  facts.torch = text_at(object, "torch");
-  facts.triton = text_at(object, "triton");
-  facts.python = text_at(object, "python");
-  facts.driver = text_at(object, "driver");
-  facts.sandbox = text_at(object, "sandbox");
-  facts.settings_sha256 = text_at(object, "settings_sha256");
-  if (const auto jobs = object.find("jobs"); jobs != object.end() && jobs->is_number_integer()) {
-    facts.jobs = std::clamp(jobs->get<int>(), 1, 1024);
-  }
-  if (const auto memory = object.find("candidate_memory_mib"); memory != object.end() && memory->is_number_integer()) {
-    facts.candidate_memory_mib = memory->get<long long>();
-  }
-  return facts;
-}
-
-// What a hello frame says, or why the daemon cannot judge.
-Result<DeviceFacts> facts_of_hello(const json& message) {
-  const std::string type = text_at(message, "type");
-  if (type == "fatal") {
-    const std::string kind = text_at(message, "kind");
-    ErrorKind error = ErrorKind::internal;
-    if (kind == "missing") error = ErrorKind::missing;
-    if (kind == "bad_input") error = ErrorKind::bad_input;
-    return fail(error, text_at(message, "message"));
-  }
-  if (type != "hello") return fail(ErrorKind::internal, "anneal-evald began with \"" + type + "\" instead of a hello.");
-  const auto version = message.find("protocol");
-  if (version == message.end() || *version != protocol_version) {
-    const std::string theirs = version == message.end() ? "none" : version->dump();
-    return fail(ErrorKind::missing, "anneal-evald speaks protocol " + theirs + ", anneal speaks " +
-                                        std::to_string(protocol_version) + ": build both from the same sources.");
-  }
-  const auto facts = message.find("facts");
-  if (facts == message.end() || !facts->is_object()) {
-    return fail(ErrorKind::internal, "anneal-evald said hello without its facts.");
-  }
-  return facts_from_json(*facts);
+  std::optional<json> message = message_of_frame(body);
+  if (!message) throw ConnectionLost("it sent a frame that is not a JSON object");
+  co_return std::move(*message);
 }
 
 bool starts_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
@@ -328,17 +280,14 @@ asio::awaitable<Result<DeviceFacts>> Client::State::connect(std::shared_ptr<Stat
 
 // Handles one message. Throws ConnectionLost for what the protocol does not know.
 void Client::State::take(const json& message) {
-  const std::string type = text_at(message, "type");
+  const std::optional<MessageHead> head = head_of(message);
+  if (!head) throw ConnectionLost("it sent an unknown message (\"" + text_at(message, "type") + "\")");
+  const std::string& type = head->type;
   if (type == "fatal") {  // it lives, and must not be replaced: the device itself is not to be used
     unusable = Error{ErrorKind::internal, "The device cannot be used any more: " + text_at(message, "message") + "."};
     throw ConnectionLost("it gave up its device");
   }
-  const auto id = message.find("id");
-  if ((type != "verdict" && type != "lint_report" && type != "fault") || id == message.end() ||
-      !id->is_number_unsigned()) {
-    throw ConnectionLost("it sent an unknown message (\"" + type + "\")");
-  }
-  const auto found = waiting.find(id->get<std::uint64_t>());
+  const auto found = waiting.find(head->id);
   if (found == waiting.end()) return;  // cancelled meanwhile
   Waiting* request = found->second;
   if (type != "fault" && type != request->answer) {

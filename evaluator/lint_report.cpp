@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "evaluator/whole_number.h"
+
 namespace anneal::evaluator {
 
 using nlohmann::json;
@@ -30,8 +32,8 @@ LintReport lint_report_from_json(const json& object) {
   for (const json& one : object.at("not_applicable")) {
     report.not_applicable.push_back({one.at("answer").get<std::string>(), one.at("reason").get<std::string>()});
   }
-  report.input_sets = object.at("input_sets").get<int>();
-  report.refused = object.at("refused").get<int>();
+  report.input_sets = whole_number<int>(object.at("input_sets"));
+  report.refused = whole_number<int>(object.at("refused"));
   return report;
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "evaluator/whole_number.h"
+
 namespace anneal::evaluator {
 
 using nlohmann::json;
@@ -32,11 +34,10 @@ std::optional<double> optional_number_from(const json& object, const char* key) 
   return number_from(*at);
 }
 
-template <class T>
-std::optional<T> optional_from(const json& object, const char* key) {
+std::optional<int> optional_int_from(const json& object, const char* key) {
   const auto at = object.find(key);
   if (at == object.end() || at->is_null()) return std::nullopt;
-  return at->get<T>();
+  return whole_number<int>(*at);
 }
 
 template <class T>
@@ -84,7 +85,7 @@ CaseVerdict case_from_json(const json& object) {
   value.rmse = optional_number_from(object, "rmse");
   value.wrong_share = optional_number_from(object, "wrong_share");
   for (const json& element : object.at("worst")) {
-    value.worst.push_back({element.at("index").get<std::vector<std::int64_t>>(), number_from(element.at("expected")),
+    value.worst.push_back({whole_numbers<std::int64_t>(element.at("index")), number_from(element.at("expected")),
                            number_from(element.at("got"))});
   }
   return value;
@@ -109,8 +110,8 @@ PerfCase perf_case_from_json(const json& object) {
   value.candidate_ns = number_from(object.at("candidate_ns"));
   value.speedup = number_from(object.at("speedup"));
   value.ci = interval_from(object.at("ci"));
-  object.at("quads").get_to(value.quads);
-  object.at("discarded").get_to(value.discarded);
+  value.quads = whole_number<int>(object.at("quads"));
+  value.discarded = whole_number<int>(object.at("discarded"));
   value.bytes = optional_number_from(object, "bytes");
   value.flops = optional_number_from(object, "flops");
   return value;
@@ -168,10 +169,10 @@ json kernel_to_json(const KernelFacts& value) {
 
 KernelFacts kernel_from_json(const json& object) {
   KernelFacts value;
-  object.at("launches").get_to(value.launches);
+  value.launches = whole_number<int>(object.at("launches"));
   for (const json& one : object.at("kernels")) {
-    value.kernels.push_back({one.at("name").get<std::string>(), optional_from<int>(one, "registers"),
-                             optional_from<int>(one, "spills"), optional_from<int>(one, "shared_bytes")});
+    value.kernels.push_back({one.at("name").get<std::string>(), optional_int_from(one, "registers"),
+                             optional_int_from(one, "spills"), optional_int_from(one, "shared_bytes")});
   }
   value.own_time_share = optional_number_from(object, "own_time_share");
   return value;
@@ -233,7 +234,9 @@ Verdict verdict_from_json(const json& object) {
   exe.at("class").get_to(verdict.exe.failure_class);
   exe.at("message").get_to(verdict.exe.message);
   for (const json& one : exe.at("cases")) verdict.exe.cases.push_back(case_from_json(one));
-  verdict.exe.deterministic = optional_from<bool>(exe, "deterministic");
+  if (const auto at = exe.find("deterministic"); at != exe.end() && !at->is_null()) {
+    verdict.exe.deterministic = at->get<bool>();
+  }
   exe.at("seconds").get_to(verdict.exe.seconds);
   verdict.perf = perf_from_json(object.at("perf"));
   const json& policy = object.at("policy");

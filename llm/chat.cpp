@@ -162,9 +162,14 @@ std::string server_message(std::string_view body) {
 
 std::string without_key(std::string text, const std::string& key) {
   if (key.size() < 8) return text;
-  for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at))
-    text.replace(at, key.size(), "[key]");
-  return text;
+  std::string clean;  // not replaced in place: a body of 64 MiB may be nothing but keys
+  std::size_t begin = 0;
+  for (std::size_t at; (at = text.find(key, begin)) != std::string::npos; begin = at + key.size()) {
+    clean.append(text, begin, at - begin);
+    clean += "[key]";
+  }
+  if (begin == 0) return text;
+  return clean.append(text, begin);
 }
 
 }  // namespace anneal::llm

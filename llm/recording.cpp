@@ -89,6 +89,8 @@ std::pair<CallPlace, Recording::Entry> entry_of(const std::string& line) {
     object = json::parse(line);
   } catch (const json::parse_error& error) {
     throw BadLine("not JSON, or cut off, at character " + std::to_string(error.byte));
+  } catch (const json::out_of_range&) {
+    throw BadLine("a number out of range");
   }
   only_keys(object, "the line",
             {"task", "method", "role", "iteration", "slot", "sample", "must_contain", "prompt_sha256", "reply"});

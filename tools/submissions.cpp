@@ -42,10 +42,7 @@ std::string text_problem(const std::string& text) {
   if (const size_t at = text.find('\0'); at != std::string::npos) {
     return "holds a NUL byte (at " + std::to_string(at) + "), so it is no Python source.";
   }
-  if (json(text).dump(-1, ' ', false, json::error_handler_t::ignore).size() !=
-      json(text).dump(-1, ' ', false, json::error_handler_t::replace).size()) {
-    return "is not UTF-8 text.";
-  }
+  if (agents::first_bad_byte(text)) return "is not UTF-8 text.";
   return "";
 }
 

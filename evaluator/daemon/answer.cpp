@@ -5,6 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "evaluator/whole_number.h"
+
 namespace anneal::evaluator {
 namespace {
 
@@ -37,7 +39,7 @@ std::size_t position_of(const std::string& name, const PlacedArguments& placed, 
 Answer check_structure(const json& one, const at::Tensor& wanted, TensorLayout& layout) {
   if (one.at("kind") != "tensor")
     return refuse("wrong_dtype", "returned a " + one.value("type", "?") + ", not a torch.Tensor");
-  const auto shape = one.at("shape").get<std::vector<std::int64_t>>();
+  const auto shape = whole_numbers<std::int64_t>(one.at("shape"));
   if (at::IntArrayRef(shape) != wanted.sizes()) {
     std::ostringstream text;
     text << "returned shape " << at::IntArrayRef(shape) << ", expected " << wanted.sizes();
@@ -102,27 +104,6 @@ Answer collect(CandidateHandle& candidate, const json& reply, const PlacedArgume
     answer.outputs.push_back(placed.in(inputs, position_of(name, placed, task), device).clone());
   }
   return answer;
-}
-
-std::string host_compute(const json& operators, std::int64_t largest, const std::vector<std::string>& allowed) {
-  constexpr std::int64_t least = 64;
-  if (largest < least) return "";
-  std::int64_t sum = 0, most = -1;
-  int others = -1;
-  std::string named;
-  for (const auto& [name, value] : operators.items()) {
-    if (contains(allowed, name)) continue;
-    const auto elements = value.get<std::int64_t>();
-    sum += std::clamp<std::int64_t>(elements, 0, largest);  // a claim: it must not overflow
-    ++others;
-    if (elements > most) {
-      most = elements;
-      named = name;
-    }
-  }
-  if (sum < largest / 4) return "";
-  if (others > 0) named += " and " + std::to_string(others) + (others == 1 ? " other operator" : " other operators");
-  return named;
 }
 
 }  // namespace anneal::evaluator

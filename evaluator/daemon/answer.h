@@ -1,7 +1,6 @@
 // What a candidate gave back, before its values are looked at: structure first, then the bytes.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -27,11 +26,5 @@ struct Answer {
 // them. device: -1 for the CPU; seconds: the deadline for handing them over. Throws CandidateLost, MachineFault.
 Answer collect(CandidateHandle& candidate, const nlohmann::json& reply, const PlacedArguments& placed,
                const std::vector<Expected>& expected, SuiteTask& task, int device, double seconds);
-
-// What operators of torch outside `allowed` worked on a quarter or more of `largest` elements together in one call of
-// the entry, by the name of the one that did most; else nothing. operators: {name: elements}. Sizes below 64 tell
-// nothing.
-std::string host_compute(const nlohmann::json& operators, std::int64_t largest,
-                         const std::vector<std::string>& allowed);
 
 }  // namespace anneal::evaluator

@@ -9,31 +9,12 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "evaluator/nesting.h"
+
 namespace anneal::evaluator {
 
 namespace {
 constexpr std::size_t max_descriptors = 8;
-
-// Of brackets outside strings. A value nested without end overflows the stack of whoever copies it.
-constexpr int most_depth = 16;
-int depth(const std::string& text) {
-  int now = 0, most = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      most = std::max(most, ++now);
-    } else if (c == ']' || c == '}') {
-      --now;
-    }
-  }
-  return most;
-}
 
 Channel::Status await(int socket, short what, Deadline deadline) {
   for (;;) {
@@ -119,7 +100,7 @@ Channel::Status Channel::receive(nlohmann::json& message, Deadline deadline, std
   }
   if (descriptors != nullptr) *descriptors = std::move(received);
   text.resize(static_cast<std::size_t>(size));
-  if (depth(text) > most_depth) return Status::malformed;
+  if (nesting(text) > most_nesting) return Status::malformed;
   message = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   return message.is_object() ? Status::ok : Status::malformed;
 }

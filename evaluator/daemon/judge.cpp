@@ -17,6 +17,7 @@
 
 #include "evaluator/daemon/answer.h"
 #include "evaluator/daemon/candidate_handle.h"
+#include "evaluator/daemon/claims.h"
 #include "evaluator/daemon/compare.h"
 #include "evaluator/daemon/feedback.h"
 #include "evaluator/daemon/gpu.h"
@@ -450,20 +451,12 @@ class Evaluation {
   }
 
   void note_kernels(const json& reply) {
-    const json& facts = reply.at("kernels");
-    const int launches = facts.value("launches", 0);
-    least_launches_ = least_launches_ ? std::min(*least_launches_, launches) : launches;
-    for (const json& one : facts.at("kernels")) {
-      integer_dot_ |= one.value("integer_dot", false);
-      if (verdict_.exe.cases.empty()) {
-        const auto number = [&](const char* key) -> std::optional<int> {
-          return one.contains(key) && one[key].is_number_integer() ? std::optional(one[key].get<int>()) : std::nullopt;
-        };
-        verdict_.kernel.kernels.push_back(
-            {one.value("name", ""), number("registers"), number("spills"), number("shared_bytes")});
-      }
-    }
-    if (verdict_.exe.cases.empty()) verdict_.kernel.launches = launches;
+    LaunchClaims claims = launch_claims(reply.at("kernels"));
+    least_launches_ = least_launches_ ? std::min(*least_launches_, claims.launches) : claims.launches;
+    integer_dot_ |= claims.integer_dot;
+    if (!verdict_.exe.cases.empty()) return;
+    verdict_.kernel.launches = claims.launches;
+    verdict_.kernel.kernels = std::move(claims.kernels);
   }
 
   // Is it a kernel, or torch computing in its place? Asked of kernels that are right.

@@ -28,6 +28,12 @@ namespace {
 
 constexpr unsigned long wanted_namespaces = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS;
 
+#ifdef ANNEAL_ADDRESS_SANITIZER  // its shadow takes terabytes of address space, which no limit leaves room for
+constexpr bool limits_address_space = false;
+#else
+constexpr bool limits_address_space = true;
+#endif
+
 [[noreturn]] void fail_with(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 bool world_can_reach(const std::filesystem::path& path) {
@@ -155,7 +161,8 @@ void drop_privileges(const SandboxSettings& settings, const SandboxAbilities& ab
   set_limit(RLIMIT_CORE, 0);
   set_limit(RLIMIT_FSIZE, rlim_t{1} << 30);
   set_limit(RLIMIT_NOFILE, 4096);
-  if (!settings.on_gpu) set_limit(RLIMIT_AS, rlim_t{16} << 30);  // CUDA reserves address space far beyond any limit
+  // CUDA reserves address space far beyond any limit.
+  if (limits_address_space && !settings.on_gpu) set_limit(RLIMIT_AS, rlim_t{16} << 30);
   if (const int score = ::open("/proc/self/oom_score_adj", O_WRONLY); score >= 0) {
     if (::write(score, "1000", 4) != 4) errno = 0;  // the out-of-memory killer takes the candidate, not the judge
     ::close(score);

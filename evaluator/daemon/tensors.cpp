@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "evaluator/whole_number.h"
+
 namespace anneal::evaluator {
 
 namespace {
@@ -62,9 +64,9 @@ TensorLayout layout_from_json(const nlohmann::json& object, std::size_t arena_by
   TensorLayout layout;
   try {
     layout.dtype = dtype_from_name(object.at("dtype").get<std::string>());
-    layout.shape = object.at("shape").get<std::vector<std::int64_t>>();
-    layout.strides = object.at("strides").get<std::vector<std::int64_t>>();
-    layout.offset = object.at("offset").get<std::size_t>();
+    layout.shape = whole_numbers<std::int64_t>(object.at("shape"));
+    layout.strides = whole_numbers<std::int64_t>(object.at("strides"));
+    layout.offset = whole_number<std::size_t>(object.at("offset"));
   } catch (const nlohmann::json::exception& error) {
     throw std::invalid_argument(error.what());
   }

@@ -6,7 +6,8 @@
 #include <iomanip>
 #include <sstream>
 
-#include "evaluator/daemon/answer.h"
+#include "evaluator/daemon/claims.h"
+#include "evaluator/whole_number.h"
 
 namespace anneal::evaluator {
 namespace {
@@ -130,7 +131,7 @@ class CaseTimer {
     ++timed_.samples;
     timed_.syncs += reply.value("needs_sync", false) ? 1 : 0;
     timed_.side_streams += reply.value("side_streams", false) ? 1 : 0;
-    if (reply.value("launches", 0) == 0) timed_.other_work = "no Triton kernel is launched";
+    if (whole_number<std::int64_t>(reply.at("launches")) == 0) timed_.other_work = "no Triton kernel is launched";
     const std::string host = host_compute(reply.at("host_operators"), job_.largest, job_.task.rules().host_operators);
     if (!host.empty()) timed_.other_work = "torch computes on whole tensors: " + host;
     // The candidate's clock is a claim: the judge's own bounds it from above, the memory's peak from below.

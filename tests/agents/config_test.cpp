@@ -127,6 +127,17 @@ TEST_F(ConfigFile, WhatIsQuotedOfABinaryFileIsShortAndPlain) {
   }
 }
 
+TEST_F(ConfigFile, TextThatIsNoUtf8IsRefusedWithItsPlace) {
+  EXPECT_THAT(error(replaced(good, "model: chat", "model: \x94")), HasSubstr("c.yaml:6:"));
+  EXPECT_THAT(error("\xff"), HasSubstr("c.yaml:1:1: this is not UTF-8 text."));
+  EXPECT_THAT(error(good, {"models.deepseek.model=\x94"}), HasSubstr("not UTF-8"));
+  EXPECT_THAT(error(good, {"models.\x94.api=openai"}), HasSubstr("not UTF-8"));
+  EXPECT_TRUE(read(replaced(good, "model: chat", "model: gr\u00fcn")));
+  const auto below = read_config(folder.write("\xff/configs/c.yaml", good), {});
+  ASSERT_FALSE(below) << "the recording's path would hold the folder's name";
+  EXPECT_THAT(below.error().message, HasSubstr("not UTF-8"));
+}
+
 TEST_F(ConfigFile, AliasesThatGrowWithoutBoundAreRefusedSoon) {
   std::string bomb = "experiment: a\na0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {

@@ -93,5 +93,14 @@ TEST(Submission, TakesBareCodeFencesAndDropsTestsAfterTheLine) {
   EXPECT_EQ(submission_code("<think>x</think>\n" + relu, "relu"), "\n" + relu);
 }
 
+// Each block's quotes stay open to the end; looking there for every block's end takes minutes.
+TEST(Reply, ManyBlocksWithBrokenQuotesAreReadInTime) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "```python\n\\'''\n```\n";
+  const ParsedReply parsed = parse(text + "```python\n" + relu + "```");
+  EXPECT_EQ(parsed.reply_class, "ok");
+  EXPECT_EQ(parsed.code, relu);
+}
+
 }  // namespace
 }  // namespace anneal::agents

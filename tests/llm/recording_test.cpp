@@ -96,6 +96,7 @@ TEST(Recording, NamesFileAndLineOfEveryMistake) {
       {R"({"task": 3})", ":1: \"task\" must be a string"},
       {R"({"tusk": "t"})", ":1: unknown key \"tusk\""},
       {R"([])", ":1: the line must be an object"},
+      {"1e400", ":1: a number out of range"},
       {R"({"task": "t", "method": "m", "role": "r", "iteration": -1, "slot": 0, "reply": {"text": ""}})",
        "\"iteration\" must be an integer"},
       {R"({"task": "t", "method": "m", "role": "r", "iteration": 0, "slot": 0})", "\"reply\" is missing"},

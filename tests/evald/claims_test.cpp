@@ -1,4 +1,4 @@
-#include "evaluator/daemon/answer.h"
+#include "evaluator/daemon/claims.h"
 
 #include <gtest/gtest.h>
 
@@ -30,6 +30,28 @@ TEST(HostCompute, ClaimedCountsDoNotOverflow) {
   const std::int64_t huge = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(host_compute({{"a", huge}, {"b", huge}}, 1000, {}), "a and 1 other operator");
   EXPECT_EQ(host_compute({{"a", -huge}, {"b", 250}}, 1000, {}), "b and 1 other operator");
+}
+
+TEST(HostCompute, RefusesWhatIsNoCount) {
+  for (const nlohmann::json& count : {nlohmann::json(1e300), nlohmann::json("4096"), nlohmann::json(nullptr)}) {
+    EXPECT_THROW(host_compute({{"mul", count}}, 1000, {}), nlohmann::json::exception) << count;
+  }
+}
+
+TEST(LaunchClaims, AreReadOrRefused) {
+  const nlohmann::json kernels = {
+      {{"name", "k"}, {"registers", 32}, {"spills", nullptr}, {"shared_bytes", 0}, {"integer_dot", true}}};
+  const LaunchClaims claims = launch_claims({{"launches", 2}, {"kernels", kernels}});
+  EXPECT_EQ(claims.launches, 2);
+  EXPECT_TRUE(claims.integer_dot);
+  ASSERT_EQ(claims.kernels.size(), 1u);
+  EXPECT_EQ(claims.kernels[0].registers, 32);
+  EXPECT_FALSE(claims.kernels[0].spills.has_value());
+  for (const nlohmann::json& launches : {nlohmann::json(1e300), nlohmann::json(4294967297), nlohmann::json("2")}) {
+    EXPECT_THROW(launch_claims({{"launches", launches}, {"kernels", kernels}}), nlohmann::json::exception) << launches;
+  }
+  EXPECT_THROW(launch_claims({{"kernels", {3}}}), nlohmann::json::exception);
+  EXPECT_THROW(launch_claims(nullptr), nlohmann::json::exception);
 }
 
 }  // namespace
