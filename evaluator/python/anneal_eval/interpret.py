@@ -120,6 +120,28 @@ _random = np.random.default_rng()
 order = Order()
 
 
+class IntegerDots:
+    """The dots of eight-bit integers that launches interpret."""
+
+    left_out = False  # they add nothing to their accumulators
+    products = 0  # pairs of numbers multiplied since it was set to 0
+
+    def install(self):
+        dot = interpreter.InterpreterBuilder.create_dot
+
+        def create_dot(builder, a, b, accumulator, *options, **named):
+            if a.dtype.scalar.is_int():  # int8 and uint8: the compiler has refused others
+                self.products += a.data.size * b.data.shape[-1]
+                if self.left_out:
+                    return accumulator
+            return dot(builder, a, b, accumulator, *options, **named)
+
+        interpreter.InterpreterBuilder.create_dot = create_dot
+
+
+integer_dots = IntegerDots()
+
+
 def _interpret(function, arguments, grid, watch, debug):
     """Runs every program of the grid. arguments: values by name, as bound. debug: device assertions count."""
     runnable = _rewritten(function)
@@ -162,6 +184,7 @@ def install(capability, watch):
     driver.set_active(_TargetOnlyDriver(capability))
     bf16.install(UnsupportedOnCpu)
     memory.install()
+    integer_dots.install()
     _combine_as_compiled()
     compile_only = jit.JITFunction.run
     refusals = []  # what the candidate's code cannot take back by catching it
