@@ -152,6 +152,8 @@ class Candidate:
             return "forbidden_api"
         if isinstance(error, memory.IllegalAccess):
             return "illegal_access"
+        if isinstance(error, memory.Race):
+            return "race"
         if isinstance(error, kernel_body.UnsupportedOnCpu):
             return "unsupported_on_cpu"
         if self.on_cpu and self._wants_cuda(error, text):

@@ -153,15 +153,17 @@ def _interpret(function, arguments, grid, watch, debug):
     # The interpreter leaves assertions out unless its own options say so; a GPU goes by the kernel's.
     before = interpreter.interpreter_builder.options
     interpreter.interpreter_builder.options = dataclasses.replace(before, debug=debug)
-    memory.launched(memory.Buffers(arguments))
+    buffers = memory.Buffers(function.fn.__name__, arguments)
+    memory.launched(buffers)
     try:
         values = {name: one if name in constants else interpreter._implicit_cvt(one) for name, one in arguments.items()}
         interpreter.interpreter_builder.set_grid_dim(*grid)
         with np.errstate(all="ignore"):
             for program in order.programs(grid):
                 interpreter.interpreter_builder.set_grid_idx(*program)
+                buffers.next_program()
                 runnable(**values)
-    except (kernel_body.HostCode, UnsupportedOnCpu, memory.IllegalAccess):
+    except (kernel_body.HostCode, UnsupportedOnCpu, memory.IllegalAccess, memory.Race):
         raise
     except Exception as cause:
         text = f"{type(cause).__name__}: {cause}"
@@ -202,7 +204,7 @@ def install(capability, watch):
             try:
                 kernel_body.check(self, bound.arguments)
                 _interpret(self, bound.arguments, grid, watch, bool(self.debug or kwargs.get("debug")))
-            except (kernel_body.HostCode, memory.IllegalAccess) as refusal:
+            except (kernel_body.HostCode, memory.IllegalAccess, memory.Race) as refusal:
                 refusals.append(refusal)
                 raise
         return kernel
