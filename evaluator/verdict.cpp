@@ -65,6 +65,7 @@ json case_to_json(const CaseVerdict& value) {
           {"cosine", optional_number(value.cosine)},
           {"l1_relative", optional_number(value.l1_relative)},
           {"rmse", optional_number(value.rmse)},
+          {"scheme_distance", optional_number(value.scheme_distance)},
           {"wrong_share", optional_number(value.wrong_share)},
           {"worst", worst}};
 }
@@ -83,6 +84,7 @@ CaseVerdict case_from_json(const json& object) {
   value.cosine = optional_number_from(object, "cosine");
   value.l1_relative = optional_number_from(object, "l1_relative");
   value.rmse = optional_number_from(object, "rmse");
+  value.scheme_distance = optional_number_from(object, "scheme_distance");
   value.wrong_share = optional_number_from(object, "wrong_share");
   for (const json& element : object.at("worst")) {
     value.worst.push_back({whole_numbers<std::int64_t>(element.at("index")), number_from(element.at("expected")),

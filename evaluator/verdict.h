@@ -32,7 +32,8 @@ struct CaseVerdict {
   std::string failure_class;  // "ok", or a class of METRICS; JSON key "class"
   std::string message;
   std::optional<double> max_abs, max_rel, cosine, l1_relative, rmse;
-  std::optional<double> wrong_share;  // share of elements outside the published tolerance, 0..1
+  std::optional<double> scheme_distance;  // quantization: of the task's own scheme, in units of the scheme's error
+  std::optional<double> wrong_share;      // share of elements outside the published tolerance, 0..1
   std::vector<WorstElement> worst;
 };
 

@@ -99,7 +99,7 @@ class CandidateProcess {
   json run(const json& request) {
     outputs_.clear();
     const py::list arguments = arguments_from(request, "arguments");
-    return described(runner_.attr("call")(arguments, request.value("ghost", false)));
+    return described(runner_.attr("call")(arguments, request.value("left_out", "nothing")));
   }
 
   // `answered`: (outcome as JSON text, list of outputs), as Candidate.call returns it.

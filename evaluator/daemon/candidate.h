@@ -6,8 +6,9 @@
 //           before load: nothing hostile has run, so the answer can be believed
 //   load    {path, entry}                  -> {class, message, detail}
 //   arena   {role: "inputs"|"outputs", bytes} + descriptor  -> {}
-//   run     {arguments: [layout | value], ghost}  -> {class, message, detail, outputs: [described], kernels: {...}}
-//           ghost: its Triton kernels are compiled and not launched
+//   run     {arguments: [layout | value], left_out}  -> {class, message, detail, outputs: [described], kernels: {...}}
+//           left_out: "nothing"; "kernels" are compiled and not launched; "integer_dots" add nothing (on a GPU kernels
+//           with one are not launched)
 //   collect {offsets: [bytes]}             -> {}        copies the outputs of the last run, contiguous
 //   warm    {arguments, calls, seconds}    -> {}        GPU only: calls, at most for so long
 //   time    {older, arguments, calls, seconds}  -> {warmed: true} when it has made `calls` on the older arguments, then

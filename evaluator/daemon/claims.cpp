@@ -15,12 +15,17 @@ LaunchClaims launch_claims(const json& kernels) {
     claims.launches = whole_number<int>(*launches);
   }
   for (const json& one : kernels.at("kernels")) {
-    claims.integer_dot |= one.value("integer_dot", false);
     const auto number = [&](const char* key) -> std::optional<int> {
       const auto found = one.find(key);
       return found != one.end() && found->is_number_integer() ? std::optional(whole_number<int>(*found)) : std::nullopt;
     };
     claims.kernels.push_back({one.value("name", ""), number("registers"), number("spills"), number("shared_bytes")});
+  }
+  const json& dots = kernels.at("dots");
+  claims.dots.integer = dots.value("integer", false);
+  claims.dots.floating = dots.value("floating", "");
+  if (const auto products = dots.find("integer_products"); products != dots.end()) {
+    claims.dots.integer_products = static_cast<double>(whole_number<std::int64_t>(*products));
   }
   return claims;
 }

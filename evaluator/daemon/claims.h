@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,16 @@
 
 namespace anneal::evaluator {
 
+struct DotClaims {
+  bool integer = false;                    // some launched kernel holds a tl.dot of int8 operands
+  std::string floating;                    // the name of one that holds a tl.dot of others; empty: none does
+  std::optional<double> integer_products;  // pairs of numbers that the int8 ones multiplied; only the CPU counts
+};
+
 struct LaunchClaims {
   int launches = 0;  // of Triton kernels in one call of the entry
   std::vector<LaunchedKernel> kernels;
-  bool integer_dot = false;  // of some kernel: its tl.dot takes int8 operands
+  DotClaims dots;
 };
 
 // Of `kernels` in the answer to a run. Throws nlohmann::json::exception for another shape and for numbers out of range.

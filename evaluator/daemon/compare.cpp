@@ -53,6 +53,25 @@ Errors quantization_errors(const at::Tensor& got, const at::Tensor& exact) {
 
 double rms(const at::Tensor& values) { return values.numel() == 0 ? 0 : std::sqrt(item(values.square().mean())); }
 
+// kappa eps sqrt(K): what an honest chain of operations may err, relative to the RMS of the result.
+double rounding_growth(at::ScalarType dtype, const ComparisonRule& rule) {
+  const double eps = dtype == at::kDouble ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23);
+  return rule.error_growth * eps * std::sqrt(std::max(rule.reduction, 1.0));
+}
+
+// Elements from which on one case tells the scheme's errors from others.
+constexpr std::int64_t enough_for_one_case = 1 << 16;
+
+// How far `got` is from the task's scheme, in units of the scheme's own error; empty when that is not finite.
+std::optional<double> distance_of_scheme(const at::Tensor& got, const Expected& expected, const ComparisonRule& rule) {
+  const auto dtype = expected.published.scalar_type();
+  const at::Tensor scheme = expected.scheme->to(at::kDouble), exact = expected.exact.to(at::kDouble);
+  const double rounding = rms(exact) * (rounding_growth(dtype, rule) + unit_roundoff(dtype));
+  const double unit = std::max({rms(scheme - exact), rounding, 1e-300});
+  const double distance = rms(got.to(at::kDouble) - scheme) / unit;
+  return std::isfinite(distance) ? std::optional(distance) : std::nullopt;
+}
+
 // The strict rule; empty when it holds, else what broke it.
 std::string strict_violation(const at::Tensor& got, const Expected& expected, const ComparisonRule& rule) {
   const auto dtype = expected.published.scalar_type();
@@ -69,8 +88,7 @@ std::string strict_violation(const at::Tensor& got, const Expected& expected, co
   const at::Tensor mine = at::where(finite, a - exact, zero).flatten();
   const at::Tensor torchs = at::where(finite, torch - exact, zero).flatten();
   const at::Tensor flat = exact.flatten();
-  const double eps = dtype == at::kDouble ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23);
-  const double growth = rule.error_growth * eps * std::sqrt(std::max(rule.reduction, 1.0));
+  const double growth = rounding_growth(dtype, rule);
   const double u = unit_roundoff(dtype);
 
   const auto check = [&](std::int64_t begin, std::int64_t end, const char* where) -> std::string {
@@ -196,6 +214,25 @@ std::string class_of_mismatch(const at::Tensor& got, const at::Tensor& published
   return "other";
 }
 
+std::optional<double> pooled_scheme_distance(const std::vector<CaseVerdict>& cases) {
+  double squares = 0;
+  int count = 0;
+  for (const CaseVerdict& one : cases) {
+    if (!one.scheme_distance) continue;
+    squares += *one.scheme_distance * *one.scheme_distance;
+    ++count;
+  }
+  return count > 0 ? std::optional(std::sqrt(squares / count)) : std::nullopt;
+}
+
+std::string not_the_scheme(double distance) {
+  std::ostringstream text;
+  text << "the values are " << distance
+       << " times the error of the task's own quantization away from what it gives (at most " << most_scheme_distance
+       << "): they were not rounded as the task says";
+  return text.str();
+}
+
 CaseVerdict compare_output(const at::Tensor& got, const Expected& expected, const ComparisonRule& rule) {
   CaseVerdict verdict;
   verdict.failure_class = "ok";
@@ -228,6 +265,7 @@ CaseVerdict compare_output(const at::Tensor& got, const Expected& expected, cons
       limit.l1_relative = std::max(limit.l1_relative, 1.25 * own.l1_relative);
       limit.rmse = std::max(limit.rmse, 1.25 * own.rmse);
       own_rmse = own.rmse;
+      verdict.scheme_distance = distance_of_scheme(got, expected, rule);
     }
     std::ostringstream text;
     text << "cosine " << mine.cosine << " (at least " << limit.cosine << "), relative L1 " << mine.l1_relative
@@ -243,6 +281,10 @@ CaseVerdict compare_output(const at::Tensor& got, const Expected& expected, cons
       why << "RMSE " << mine.rmse << " is below " << least_share_of_scheme << " times the " << own_rmse
           << " that the task's own quantization makes: this was not computed on quantized values";
       verdict.message = why.str();
+    } else if (published.numel() >= enough_for_one_case && verdict.scheme_distance.value_or(0) > most_scheme_distance) {
+      verdict.ok = false;
+      verdict.failure_class = "not_quantized";
+      verdict.message = not_the_scheme(*verdict.scheme_distance);
     }
     verdict.strict_ok = verdict.ok;
     if (!verdict.ok) verdict.worst = worst_elements(got, published, wrong);

@@ -39,7 +39,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 5;
+constexpr int judge_version = 6;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -272,6 +272,7 @@ class Evaluation {
     }
     repeat_first_case();
     conclude_exe();
+    if (verdict_.exe.strict_ok && rules_.needs_integer_dot) check_integer_dots();
     verdict_.exe.seconds = seconds_since(start);
   }
 
@@ -295,9 +296,9 @@ class Evaluation {
     }
     exe.failure_class = "ok";
     if (exe.strict_ok && rules_.needs_integer_dot && !integer_dot_) {
-      exe.ok = exe.strict_ok = false;
-      exe.failure_class = "not_quantized";
-      exe.message = "no tl.dot of the compiled kernels takes int8 operands";
+      fail_quantization("no tl.dot of the compiled kernels takes int8 operands");
+    } else if (const auto distance = distance_of_other_quantization()) {
+      fail_quantization(not_the_scheme(*distance));
     } else if (first != nullptr && first->held_out) {
       exe.failure_class = "overfit";
       exe.message = "right on the cases that are shown, wrong on others of other sizes or values";
@@ -309,6 +310,54 @@ class Evaluation {
     } else if (first != nullptr) {
       exe.failure_class = standard_failed ? first->failure_class : "outlier_only";
       exe.message = where_of(*first) + ": " + first->message;
+    }
+  }
+
+  void fail_quantization(const std::string& message) {
+    verdict_.exe.ok = verdict_.exe.strict_ok = false;
+    verdict_.exe.failure_class = "not_quantized";
+    verdict_.exe.message = message;
+  }
+
+  // Of a kernel whose errors are about as large as quantization's and are not those of the task's scheme; else nothing.
+  // It names the failure better than what a single case happens to fail for.
+  std::optional<double> distance_of_other_quantization() const {
+    const std::vector<CaseVerdict>& cases = verdict_.exe.cases;
+    const std::optional<double> distance = pooled_scheme_distance(cases);
+    if (!distance || *distance <= most_scheme_distance) return std::nullopt;
+    const bool all_have_values =
+        std::all_of(cases.begin(), cases.end(), [](const CaseVerdict& one) { return one.scheme_distance.has_value(); });
+    const bool named = all_have_values && *distance <= most_quantization_distance;
+    return named || verdict_.exe.strict_ok ? distance : std::nullopt;
+  }
+
+  // What speaks against the dots of one call; empty when nothing does. On the CPU, where they are counted, int8 dots
+  // must multiply as many pairs of numbers as the product has, or they are not the product.
+  std::string wrong_dots(const DotClaims& dots, const InputSet& set) {
+    if (!dots.floating.empty()) return dots.floating + " holds a tl.dot of other operands than int8";
+    const double needed = task_->cost(set).flops.value_or(0) / 2;
+    const double products = dots.integer_products.value_or(needed);
+    if (!dots.integer || products >= needed) return "";
+    std::ostringstream text;
+    text << "its int8 dots multiply " << products << " pairs of numbers where the product has " << needed;
+    return text.str();
+  }
+
+  // The int8 dots must be what makes the answer: it must be wrong when they are left out.
+  void check_integer_dots() {
+    if (!first_outputs_) return;
+    const auto shared = checking();
+    const InputSet first = set_of(task_->case_names().front(), "standard");
+    in_progress_ = first;
+    try {
+      const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds, "integer_dots");
+      if (reply.value("class", "") != "ok") return;
+      const Answer answer = answer_to(placed, reply, first_expected_);
+      if (!answer.refused() && compare_all(answer.outputs, first_expected_, first).strict_ok) {
+        fail_quantization("the answer is as right when its int8 dots are left out: something else computes it");
+      }
+    } catch (const CandidateLost& lost) {
+      fail_quantization("without its int8 dots it ends: " + lost.message);
     }
   }
 
@@ -395,6 +444,13 @@ class Evaluation {
         verdict.message = answer.message;
       } else {
         verdict = compare_all(answer.outputs, expected, set);
+        if (verdict.ok && rules_.needs_integer_dot) {
+          verdict.message = wrong_dots(launch_claims(reply.at("kernels")).dots, set);
+          if (!verdict.message.empty()) {
+            verdict.ok = verdict.strict_ok = false;
+            verdict.failure_class = "not_quantized";
+          }
+        }
         if (!first_outputs_ && set.kind == "standard") {
           first_outputs_ = std::move(answer.outputs);
           first_expected_ = std::move(expected);
@@ -426,11 +482,11 @@ class Evaluation {
   };
 
   // Draws the inputs, puts them into the candidate's arena and has them answered.
-  Run run_candidate_on(const InputSet& set, double seconds, bool as_ghost = false) {
+  Run run_candidate_on(const InputSet& set, double seconds, const char* left_out = "nothing") {
     std::vector<Argument> arguments = task_->inputs(set, device_text());
     Arena& arena = candidate_->inputs(room_for(arguments));
     Run run{place(arena, std::move(arguments), 0, random_() % most_shift, judge_.settings_.device), {}};
-    run.reply = candidate_->ask({{"op", "run"}, {"arguments", run.placed.described}, {"ghost", as_ghost}}, seconds);
+    run.reply = candidate_->ask({{"op", "run"}, {"arguments", run.placed.described}, {"left_out", left_out}}, seconds);
     if (run.reply.value("class", "") == "ok" && !run.reply.value("outputs", json()).is_array()) {
       throw CandidateLost{"crashed", "the process sent something else than its result"};
     }
@@ -453,7 +509,7 @@ class Evaluation {
   void note_kernels(const json& reply) {
     LaunchClaims claims = launch_claims(reply.at("kernels"));
     least_launches_ = least_launches_ ? std::min(*least_launches_, claims.launches) : claims.launches;
-    integer_dot_ |= claims.integer_dot;
+    integer_dot_ |= claims.dots.integer;
     if (!verdict_.exe.cases.empty()) return;
     verdict_.kernel.launches = claims.launches;
     verdict_.kernel.kernels = std::move(claims.kernels);
@@ -489,7 +545,7 @@ class Evaluation {
     if (!first_outputs_) return false;
     const auto shared = checking();
     const InputSet first = set_of(task_->case_names().front(), "standard");
-    const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds, true);
+    const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds, "kernels");
     if (reply.value("class", "") != "ok") return false;
     const Answer answer = answer_to(placed, reply, first_expected_);
     return !answer.refused() && same_as_first(answer);

@@ -39,18 +39,23 @@ TEST(HostCompute, RefusesWhatIsNoCount) {
 }
 
 TEST(LaunchClaims, AreReadOrRefused) {
-  const nlohmann::json kernels = {
-      {{"name", "k"}, {"registers", 32}, {"spills", nullptr}, {"shared_bytes", 0}, {"integer_dot", true}}};
-  const LaunchClaims claims = launch_claims({{"launches", 2}, {"kernels", kernels}});
+  const nlohmann::json kernels = {{{"name", "k"}, {"registers", 32}, {"spills", nullptr}, {"shared_bytes", 0}}};
+  const nlohmann::json dots = {{"integer", true}, {"floating", "f"}, {"integer_products", 4096}};
+  const LaunchClaims claims = launch_claims({{"launches", 2}, {"kernels", kernels}, {"dots", dots}});
   EXPECT_EQ(claims.launches, 2);
-  EXPECT_TRUE(claims.integer_dot);
+  EXPECT_TRUE(claims.dots.integer);
+  EXPECT_EQ(claims.dots.floating, "f");
+  EXPECT_EQ(claims.dots.integer_products, 4096.0);
   ASSERT_EQ(claims.kernels.size(), 1u);
   EXPECT_EQ(claims.kernels[0].registers, 32);
   EXPECT_FALSE(claims.kernels[0].spills.has_value());
   for (const nlohmann::json& launches : {nlohmann::json(1e300), nlohmann::json(4294967297), nlohmann::json("2")}) {
-    EXPECT_THROW(launch_claims({{"launches", launches}, {"kernels", kernels}}), nlohmann::json::exception) << launches;
+    EXPECT_THROW(launch_claims({{"launches", launches}, {"kernels", kernels}, {"dots", dots}}),
+                 nlohmann::json::exception)
+        << launches;
   }
-  EXPECT_THROW(launch_claims({{"kernels", {3}}}), nlohmann::json::exception);
+  EXPECT_THROW(launch_claims({{"kernels", kernels}}), nlohmann::json::exception);
+  EXPECT_THROW(launch_claims({{"kernels", {3}}, {"dots", dots}}), nlohmann::json::exception);
   EXPECT_THROW(launch_claims(nullptr), nlohmann::json::exception);
 }
 

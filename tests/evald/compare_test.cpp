@@ -101,6 +101,52 @@ TEST(Compare, QuantizationRefusesTheTooExact) {
   EXPECT_FALSE(compare_output((exact + 20 * noise).to(at::kFloat), wanted, rule).ok);
 }
 
+TEST(Compare, MeasuresTheDistanceOfTheSchemeInItsOwnErrors) {
+  const at::Tensor exact = normal({64, 64}).to(at::kDouble);
+  const at::Tensor a = at::randn({64, 64}).to(at::kDouble) * 0.02, b = at::randn({64, 64}).to(at::kDouble) * 0.02;
+  ComparisonRule rule;
+  rule.kind = ComparisonRule::Kind::quantization;
+  const Expected wanted{exact, exact, exact + a + b};
+  const auto distance = [&](const at::Tensor& got) { return *compare_output(got, wanted, rule).scheme_distance; };
+  const double own = (a + b).square().mean().sqrt().item<double>();
+  EXPECT_EQ(distance(exact + a + b), 0);
+  EXPECT_NEAR(distance(exact), 1, 1e-12) << "nothing was rounded";
+  EXPECT_NEAR(distance(exact + a), b.square().mean().sqrt().item<double>() / own, 1e-12) << "one side was rounded";
+  EXPECT_NEAR(distance(exact - a - b), 2, 1e-12) << "errors as large as the scheme's, and others";
+}
+
+TEST(Compare, ASchemeWithoutErrorsHasNoDistanceBeyondRounding) {
+  const at::Tensor exact = normal({4}).to(at::kDouble);  // as of one product of the largest numbers: 127 and 127
+  ComparisonRule rule;
+  rule.kind = ComparisonRule::Kind::quantization;
+  const Expected wanted{exact.to(at::kFloat), exact, exact};
+  EXPECT_LT(*compare_output(exact.to(at::kFloat), wanted, rule).scheme_distance, 0.5);
+  const Expected zero{at::zeros({4}), at::zeros({4}, at::kDouble), at::zeros({4}, at::kDouble)};
+  EXPECT_EQ(*compare_output(at::zeros({4}), zero, rule).scheme_distance, 0);
+  EXPECT_FALSE(compare_output(at::full({4}, NAN), wanted, rule).scheme_distance.has_value());
+}
+
+TEST(Compare, OneCaseOfManyElementsTellsOtherErrorsFromTheSchemes) {
+  ComparisonRule rule;
+  rule.kind = ComparisonRule::Kind::quantization;
+  const auto judged = [&](std::int64_t size) {
+    const at::Tensor exact = normal({size, size}).to(at::kDouble);
+    const at::Tensor a = at::randn({size, size}).to(at::kDouble) * 0.02;
+    const at::Tensor b = at::randn({size, size}).to(at::kDouble) * 0.02;
+    return compare_output(exact + a, {exact, exact, exact + a + b}, rule).failure_class;
+  };
+  EXPECT_EQ(judged(256), "not_quantized");
+  EXPECT_EQ(judged(255), "ok") << "left to all cases together";
+}
+
+TEST(Compare, PoolsTheDistancesOfAllCases) {
+  std::vector<CaseVerdict> cases(3);
+  EXPECT_FALSE(pooled_scheme_distance(cases).has_value());
+  cases[0].scheme_distance = 0.3;
+  cases[2].scheme_distance = 0.4;
+  EXPECT_NEAR(*pooled_scheme_distance(cases), std::sqrt((0.09 + 0.16) / 2), 1e-12);
+}
+
 std::string mismatch(const at::Tensor& got, const at::Tensor& wanted, double reduction = 1) {
   return class_of_mismatch(got, wanted, at::isclose(got, wanted, 1e-5, 1e-5).logical_not(), reduction);
 }

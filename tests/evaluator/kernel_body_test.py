@@ -235,21 +235,106 @@ class KernelBody(unittest.TestCase):
         self.assertGreater(checked, 30)
 
 
+class Launch:
+    """Accesses of programs to one tensor of eight zeros, as the interpreter would make them."""
+
+    def __init__(self, dtype=torch.float32):
+        self.tensor = torch.zeros(8, dtype=dtype)
+        self.buffers = memory.Buffers("kernel", {"x": self.tensor, "n": 3})
+
+    def program(self, number):
+        memory.interpreter.interpreter_builder.grid_idx = (number, 0, 0)
+        self.buffers.next_program()
+
+    def load(self, elements, kept=None, size=4):
+        self.buffers.load(*self._at(elements, kept, size))
+
+    def store(self, elements, values, kept=None):
+        pointers, mask = self._at(elements, kept, 4)
+        self.buffers.store(pointers, memory.TensorHandle(np.array(values, dtype=np.float32), tl.float32), mask)
+        for element, value, one in zip(elements, values, mask.data):
+            if one:
+                self.tensor[element] = value
+
+    def atomic(self, element):
+        self.buffers.atomic(*self._at([element], None, 4))
+
+    def _at(self, elements, kept, size):
+        at = np.array([self.tensor.data_ptr() + size * one for one in elements], dtype=np.uint64)
+        kept = np.ones(len(elements), dtype=bool) if kept is None else np.array(kept, dtype=bool)
+        kind = {1: tl.int8, 4: tl.float32, 8: tl.float64}[size]
+        return memory.TensorHandle(at, tl.pointer_type(kind)), memory.TensorHandle(kept, tl.int1)
+
+
 class Memory(unittest.TestCase):
     def test_every_lane_lies_in_a_tensor_of_the_launch(self):
-        tensor = torch.zeros(8)
-        buffers = memory.Buffers({"x": tensor[2:4], "n": 3})
-        memory.interpreter.interpreter_builder.grid_idx = (0, 0, 0)
+        launch = Launch()
+        launch.program(0)
         for elements, kept, legal in (([0, 7], [1, 1], True), ([-1, 0], [1, 1], False), ([7, 8], [1, 1], False),
                                       ([7, 8], [1, 0], True), ([9], [0], True)):
-            at = np.array([tensor.data_ptr() + 4 * one for one in elements], dtype=np.uint64)
-            pointers = memory.TensorHandle(at, tl.pointer_type(tl.float32))
-            mask = memory.TensorHandle(np.array(kept, dtype=bool), tl.int1)
             with self.subTest(elements):
                 if legal:
-                    buffers.check("reads", pointers, mask)
+                    launch.load(elements, kept)
                 else:
-                    self.assertRaises(memory.IllegalAccess, buffers.check, "reads", pointers, mask)
+                    self.assertRaises(memory.IllegalAccess, launch.load, elements, kept)
+
+    def test_an_update_without_its_atomic_is_a_race(self):
+        launch = Launch()
+        launch.program(0)
+        launch.load([0])
+        launch.store([0], [1.0])
+        launch.load([0])
+        launch.program(3)
+        launch.load([1])
+        with self.assertRaisesRegex(memory.Race, r"\(3, 0, 0\) of kernel reads from x what program \(0, 0, 0\)"):
+            launch.load([0])
+
+    def test_what_a_program_stored_itself_is_its_own(self):
+        launch = Launch()
+        for number in range(2):  # both store the same number and read it back
+            launch.program(number)
+            launch.store([2], [5.0])
+            launch.load([2])
+        launch.program(2)
+        self.assertRaises(memory.Race, launch.load, [2])
+
+    def test_a_value_that_was_there_already_is_not_new(self):
+        launch = Launch()
+        launch.program(0)
+        launch.store([0, 1], [0.0, 4.0])
+        launch.program(1)
+        launch.load([0])
+        self.assertRaises(memory.Race, launch.load, [1])
+
+    def test_lanes_that_the_mask_leaves_out_count_for_nothing(self):
+        launch = Launch()
+        launch.program(0)
+        launch.store([0, 1], [1.0, 1.0], [1, 0])
+        launch.program(1)
+        launch.load([0, 1], [0, 1])
+        self.assertRaises(memory.Race, launch.load, [0, 1], [1, 0])
+
+    def test_atomics_of_both_programs_order_them(self):
+        launch = Launch()
+        launch.program(0)
+        launch.store([0], [1.0])
+        launch.atomic(7)
+        launch.store([1], [1.0])  # after its last atomic
+        launch.program(1)
+        self.assertRaises(memory.Race, launch.load, [0])  # before its first one
+        launch.atomic(7)
+        launch.load([0])
+        self.assertRaises(memory.Race, launch.load, [1])
+
+    def test_elements_of_other_sizes_are_told_apart(self):
+        launch = Launch()
+        launch.program(0)
+        launch.store([1], [1.0])
+        launch.program(1)
+        launch.load([3, 8], size=1)
+        self.assertRaises(memory.Race, launch.load, [7], size=1)
+        self.assertRaises(memory.Race, launch.load, [0], size=8)
+        launch.load([1], size=8)
 
 
 if __name__ == "__main__":

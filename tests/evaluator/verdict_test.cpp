@@ -20,6 +20,7 @@ TEST(Verdict, SurvivesJsonFieldByField) {
   one.name = "n1023";
   one.max_abs = std::nan("");
   one.rmse = HUGE_VAL;
+  one.scheme_distance = 0.25;
   one.worst.push_back({{1, 2}, -HUGE_VAL, 3.5});
   verdict.exe.cases.push_back(one);
   verdict.exe.deterministic = false;

@@ -66,8 +66,9 @@ def filled(body):
 
 def candidate_messages():
     """Answers as docs/protocol.md lists them ("Judge and candidate"); the first byte: how many descriptors."""
-    kernels = {"launches": 2, "kernels": [{"name": "k", "registers": 32, "spills": None, "shared_bytes": 0,
-                                           "integer_dot": True}], "host_operators": {"mul": 4096, "add": 16}}
+    kernels = {"launches": 2, "kernels": [{"name": "k", "registers": 32, "spills": None, "shared_bytes": 0}],
+                "dots": {"integer": True, "floating": "", "integer_products": 4096},
+                "host_operators": {"mul": 4096, "add": 16}}
     output = {"kind": "tensor", "dtype": "float32", "shape": [4, 5], "strides": [5, 1], "offset": 256,
               "device": "cpu", "plain": True, "aliases_input": False}
     for message in [

@@ -16,6 +16,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from anneal_eval import interpret, kernel_body, memory
 from anneal_eval.host_operators import HostOperators
 
+_DOT = re.compile(r"tt\.dot(?:_scaled)? .*")
 _INTEGER_DOT = re.compile(r"tt\.dot .*xi8> \* tensor<[^>]*xi8>")
 _LIBRARIES = tuple(os.path.dirname(one.__file__) + os.sep for one in (torch, triton))
 MESSAGE_CHARS = 500
@@ -23,6 +24,7 @@ DETAIL_CHARS = 4000
 # Of a GPU's memory, what torch may allocate for one kernel: the judge and other kernels need the rest. A kernel's inputs
 # and poisoned outputs lie in the judge's arena and are not of it.
 MEMORY_SHARE = 0.5
+NOTHING, KERNELS, INTEGER_DOTS = "nothing", "kernels", "integer_dots"  # what a call may leave out
 
 
 class Candidate:
@@ -31,9 +33,11 @@ class Candidate:
         self.path, self.entry, self.on_cpu = path, entry, device == "cpu"
         self.module = self.function = None
         self.launches = []  # (kernel name, compiled kernel)
+        self.dots = {}  # of kernels launched so far, by hash: (holds an int8 dot, holds another one)
         self.host = HostOperators()
         self.host.watch_exports()
-        self.ghost = False  # kernels are compiled and not launched
+        self.left_out = NOTHING
+        self.integer_dot, self.floating_dot = False, ""  # of the call in progress; the second is a kernel's name
         self.refusals, self.calls = [], 0
         if self.on_cpu:
             self.refusals = interpret.install(capability, self.host)
@@ -43,12 +47,27 @@ class Candidate:
         launch, launches = triton.runtime.jit.JITFunction.run, self.launches
 
         def run(function, *args, grid, warmup, **kwargs):
-            kernel = launch(function, *args, grid=grid, warmup=warmup or self.ghost, **kwargs)
-            if not warmup and len(launches) < 10_000:
+            kernel = launch(function, *args, grid=grid, warmup=warmup or self._compiles_only, **kwargs)
+            if warmup:
+                return kernel
+            if kernel.hash not in self.dots:
+                self.dots[kernel.hash] = _dots_of(kernel.asm["ttir"])
+            integer, floating = self.dots[kernel.hash]
+            self.integer_dot |= integer
+            if floating:
+                self.floating_dot = function.fn.__name__
+            if self.left_out == INTEGER_DOTS and not self.on_cpu and not integer:
+                launch(function, *args, grid=grid, warmup=False, **kwargs)
+            if len(launches) < 10_000:
                 launches.append((function.fn.__name__, kernel))
             return kernel
 
         triton.runtime.jit.JITFunction.run = run
+
+    @property
+    def _compiles_only(self):
+        """Whether a launch compiles only. On the CPU the interpreter leaves integer dots out by itself."""
+        return self.left_out == KERNELS or (self.left_out == INTEGER_DOTS and not self.on_cpu)
 
     def load(self):
         """Imports the file and finds the entry. Returns the outcome as JSON text."""
@@ -67,9 +86,14 @@ class Candidate:
         except BaseException as error:  # SystemExit too: a candidate that leaves at import has failed
             return self._failure(error, "import_error")
 
-    def call(self, arguments, ghost=False):
-        """Calls the entry, with its kernels left out when `ghost`. Returns (outcome as JSON text, list of outputs)."""
-        self.ghost, self.host.poisoned = ghost, True
+    def call(self, arguments, left_out=NOTHING):
+        """Calls the entry. Returns (outcome as JSON text, list of outputs).
+
+        left_out: KERNELS are compiled and not launched. INTEGER_DOTS add nothing to their accumulators (CPU); on a GPU
+        the kernels that hold one are not launched.
+        """
+        self.left_out, self.host.poisoned = left_out, True
+        interpret.integer_dots.left_out = left_out == INTEGER_DOTS
         self.refusals.clear()
         self.calls += 1
         # The first case's own run (the second call) is in order and its repetition is not: that difference is a race.
@@ -84,12 +108,14 @@ class Candidate:
         except BaseException as error:
             return self._failure(error, "runtime_error"), []
         finally:
-            self.ghost = self.host.poisoned = False
+            self.left_out, self.host.poisoned = NOTHING, False
+            interpret.integer_dots.left_out = False
 
     def timed(self, arguments):
         """The outputs of one call, as a list. All that the candidate's code does happens in here, and is watched."""
         self.launches.clear()
         self.host.elements.clear()
+        self.integer_dot, self.floating_dot, interpret.integer_dots.products = False, "", 0
         with torch.no_grad(), self.host:
             outputs = self.function(*arguments)
             # A subclass could compute while it is unpacked; it is handed on whole and refused for its type.
@@ -109,9 +135,12 @@ class Candidate:
             if name not in seen:
                 seen[name] = {
                     "name": name, "registers": getattr(kernel, "n_regs", None), "spills": getattr(kernel, "n_spills", None),
-                    "shared_bytes": kernel.metadata.shared, "integer_dot": bool(_INTEGER_DOT.search(kernel.asm["ttir"])),
+                    "shared_bytes": kernel.metadata.shared,
                 }
-        return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32],
+        dots = {"integer": self.integer_dot, "floating": self.floating_dot}
+        if self.on_cpu:
+            dots["integer_products"] = interpret.integer_dots.products
+        return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32], "dots": dots,
                            "host_operators": self.host.report()})
 
     def _failure(self, error, default):
@@ -123,6 +152,8 @@ class Candidate:
             return "forbidden_api"
         if isinstance(error, memory.IllegalAccess):
             return "illegal_access"
+        if isinstance(error, memory.Race):
+            return "race"
         if isinstance(error, kernel_body.UnsupportedOnCpu):
             return "unsupported_on_cpu"
         if self.on_cpu and self._wants_cuda(error, text):
@@ -174,6 +205,12 @@ class Candidate:
             lines.append(f"caused by {type(cause).__name__}: {cause}")
             cause = cause.__cause__
         return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
+
+
+def _dots_of(ttir):
+    """Whether a kernel holds a tl.dot of int8, and whether it holds one of anything else."""
+    integer = [bool(_INTEGER_DOT.match(one)) for one in _DOT.findall(ttir)]
+    return any(integer), not all(integer)
 
 
 def _asserts_cuda(line):

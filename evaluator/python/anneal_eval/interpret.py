@@ -120,6 +120,28 @@ _random = np.random.default_rng()
 order = Order()
 
 
+class IntegerDots:
+    """The dots of eight-bit integers that launches interpret."""
+
+    left_out = False  # they add nothing to their accumulators
+    products = 0  # pairs of numbers multiplied since it was set to 0
+
+    def install(self):
+        dot = interpreter.InterpreterBuilder.create_dot
+
+        def create_dot(builder, a, b, accumulator, *options, **named):
+            if a.dtype.scalar.is_int():  # int8 and uint8: the compiler has refused others
+                self.products += a.data.size * b.data.shape[-1]
+                if self.left_out:
+                    return accumulator
+            return dot(builder, a, b, accumulator, *options, **named)
+
+        interpreter.InterpreterBuilder.create_dot = create_dot
+
+
+integer_dots = IntegerDots()
+
+
 def _interpret(function, arguments, grid, watch, debug):
     """Runs every program of the grid. arguments: values by name, as bound. debug: device assertions count."""
     runnable = _rewritten(function)
@@ -131,15 +153,17 @@ def _interpret(function, arguments, grid, watch, debug):
     # The interpreter leaves assertions out unless its own options say so; a GPU goes by the kernel's.
     before = interpreter.interpreter_builder.options
     interpreter.interpreter_builder.options = dataclasses.replace(before, debug=debug)
-    memory.launched(memory.Buffers(arguments))
+    buffers = memory.Buffers(function.fn.__name__, arguments)
+    memory.launched(buffers)
     try:
         values = {name: one if name in constants else interpreter._implicit_cvt(one) for name, one in arguments.items()}
         interpreter.interpreter_builder.set_grid_dim(*grid)
         with np.errstate(all="ignore"):
             for program in order.programs(grid):
                 interpreter.interpreter_builder.set_grid_idx(*program)
+                buffers.next_program()
                 runnable(**values)
-    except (kernel_body.HostCode, UnsupportedOnCpu, memory.IllegalAccess):
+    except (kernel_body.HostCode, UnsupportedOnCpu, memory.IllegalAccess, memory.Race):
         raise
     except Exception as cause:
         text = f"{type(cause).__name__}: {cause}"
@@ -162,6 +186,7 @@ def install(capability, watch):
     driver.set_active(_TargetOnlyDriver(capability))
     bf16.install(UnsupportedOnCpu)
     memory.install()
+    integer_dots.install()
     _combine_as_compiled()
     compile_only = jit.JITFunction.run
     refusals = []  # what the candidate's code cannot take back by catching it
@@ -179,7 +204,7 @@ def install(capability, watch):
             try:
                 kernel_body.check(self, bound.arguments)
                 _interpret(self, bound.arguments, grid, watch, bool(self.debug or kwargs.get("debug")))
-            except (kernel_body.HostCode, memory.IllegalAccess) as refusal:
+            except (kernel_body.HostCode, memory.IllegalAccess, memory.Race) as refusal:
                 refusals.append(refusal)
                 raise
         return kernel
