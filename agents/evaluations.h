@@ -1,6 +1,6 @@
 // Verdicts, each found again where the same code was judged before: in the store, or at this moment in flight. A random
 // twentieth of the attempts is judged for itself, so that a report can say how often two verdicts on one code differ
-// (METRICS, "Transition kinds").
+// (docs/metrics.md, "Transition kinds").
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

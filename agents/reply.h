@@ -7,7 +7,8 @@
 
 namespace anneal::agents {
 
-// ok | empty | refusal | no_code | truncated | wrong_entry | api_error (DESIGN §4.3). `code` is empty unless ok.
+// ok | empty | refusal | no_code | truncated | wrong_entry | api_error (docs/metrics.md, "Reply classes"). `code` is
+// empty unless ok.
 struct ParsedReply {
   std::string reply_class;
   std::string code;      // ends with a newline

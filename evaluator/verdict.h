@@ -29,7 +29,7 @@ struct CaseVerdict {
   bool held_out = false;      // judged, but never told to a model
   bool ok = false;            // the published rule
   bool strict_ok = false;     // the fp64 error-ratio rule
-  std::string failure_class;  // "ok", or a class of METRICS; JSON key "class"
+  std::string failure_class;  // "ok", or a class of docs/metrics.md; JSON key "class"
   std::string message;
   std::optional<double> max_abs, max_rel, cosine, l1_relative, rmse;
   std::optional<double> scheme_distance;  // quantization: of the task's own scheme, in units of the scheme's error

@@ -45,22 +45,24 @@ std::string plain(const std::string& text, size_t longest) {
   return line;
 }
 
-std::string line_of(const evaluator::LintReport& report) {
-  std::string line = plain(report.task, 200) + ": ";
+// A line of the task, and below it one of each finding.
+std::string text_of(const evaluator::LintReport& report) {
+  std::string text = plain(report.task, 200) + ": ";
   if (report.findings.empty()) {
-    return line + "ok (" + agents::count_of(report.input_sets, "input set", "input sets") + ", " +
+    return text + "ok (" + agents::count_of(report.input_sets, "input set", "input sets") + ", " +
            agents::count_of(report.refused, "null answer", "null answers") + " refused)";
   }
   constexpr size_t most_told = 5;
+  text += "failed";
   for (size_t i = 0; i < std::min(most_told, report.findings.size()); ++i) {
     const evaluator::LintFinding& one = report.findings[i];
-    line += (i > 0 ? "; " : "") + one.check + ": " + (one.where.empty() ? "" : plain(one.where, 200) + ": ") +
-            plain(one.message, 600);
+    text +=
+        "\n    " + one.check + ": " + (one.where.empty() ? "" : plain(one.where, 200) + ": ") + plain(one.message, 600);
   }
   if (report.findings.size() > most_told) {
-    line += "; and " + std::to_string(report.findings.size() - most_told) + " more (--json has all)";
+    text += "\n    and " + std::to_string(report.findings.size() - most_told) + " more (--json has all)";
   }
-  return line;
+  return text;
 }
 
 // What is known, up to the first task that is not.
@@ -81,7 +83,7 @@ void print_known(Session* session) {
         std::cout << evaluator::lint_report_to_json(*report).dump(-1, ' ', false,
                                                                   nlohmann::json::error_handler_t::replace);
       } else {
-        std::cout << line_of(*report);
+        std::cout << text_of(*report);
       }
     }
     std::cout << std::endl;
@@ -149,7 +151,8 @@ int run(const Options& options) {
 
 void add_lint(CLI::App& tasks_command, int& exit_code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = tasks_command.add_subcommand("lint", "Whether tasks are fit to judge with, one line a task");
+  CLI::App* command = tasks_command.add_subcommand(
+      "lint", "Whether tasks are fit to judge with: a line a task, below it what was found");
   command->add_option("--suite", options->suite, "anneal")->capture_default_str();
   command->add_option("--device", options->device, "cpu, cuda:0 or cuda")->capture_default_str();
   command->add_option("--jobs", options->jobs, "tasks at once (default: the judge's own choice)")

@@ -350,8 +350,11 @@ int run(const Options& options) {
     std::fprintf(stderr, "anneal: the budget is spent; raise it and run again to go on\n");
   }
   if (mode != Display::Mode::none) {
-    std::fprintf(stderr, "%d done, %d done before, %d failed; %lld attempts: %lld judged, %lld of code judged before\n",
-                 result.done, result.found_done, result.failed, result.attempts, result.judged, result.verdicts_found);
+    std::fprintf(stderr,
+                 "%d done, %d done before, %d failed; %lld attempts: %lld judged, %lld of code judged before, %lld "
+                 "without a kernel\n",
+                 result.done, result.found_done, result.failed, result.attempts, result.judged, result.verdicts_found,
+                 std::max(0LL, result.attempts - result.judged - result.verdicts_found));
   }
   std::fprintf(stderr, "%s is written; next: anneal %s %s\n", file.c_str(),
                result.done + result.found_done > 0 ? "report" : "status", file.c_str());

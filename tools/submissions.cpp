@@ -50,8 +50,8 @@ Result<agents::Task> task_named(const agents::Suite& suite, const std::string& n
   if (const agents::Task* task = suite.find(name)) return *task;
   std::vector<std::string> ids;
   for (const auto& task : suite.tasks) ids.push_back(task.id);
-  return fail(ErrorKind::bad_input,
-              place + ": unknown task " + agents::in_quotes(name) + agents::suggestion(name, ids));
+  return fail(ErrorKind::bad_input, place + ": unknown task " + agents::in_quotes(name) +
+                                        agents::suggestion(name, ids) + "; `anneal tasks list --extra` lists all");
 }
 
 Result<void> read_python(const fs::path& path, const agents::Suite& suite, const std::string& task,

@@ -5,7 +5,7 @@
 namespace anneal::transitions {
 namespace {
 
-constexpr double kSmallestChange = 0.01;  // METRICS: at least 1 % apart
+constexpr double kSmallestChange = 0.01;  // docs/metrics.md, "Transition kinds": at least 1 % apart
 
 }  // namespace
 

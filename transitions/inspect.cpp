@@ -66,10 +66,12 @@ std::string attempt_text(Database& db, const Records& records, const AttemptReco
     if (e.executeStep()) {
       const evaluator::Verdict v =
           evaluator::verdict_from_json(nlohmann::json::parse(db.text(e.getColumn(0).getString())));
-      out += fmt::format("\n--- verdict on {}\ncall   {} {}\nexe    {} (strict {}) {}\npolicy {} {}\nperf   {} {}\n",
-                         v.device_name, v.call.failure_class, v.call.message, v.exe.failure_class,
-                         v.exe.strict_ok ? "ok" : "not ok", v.exe.message, v.policy.failure_class, v.policy.message,
-                         v.perf.status, v.perf.reason);
+      out += fmt::format(
+          "\n--- verdict on {}\ncall   {} {}\nexe    {} (published rule {}, strict rule {}) {}\npolicy {} {}\nperf   "
+          "{} {}\n",
+          v.device_name, v.call.failure_class, v.call.message, v.exe.failure_class, v.exe.ok ? "ok" : "not ok",
+          v.exe.strict_ok ? "ok" : "not ok", v.exe.message, v.policy.failure_class, v.policy.message, v.perf.status,
+          v.perf.reason);
       if (!v.feedback.empty()) out += "feedback:\n" + v.feedback + "\n";
     }
   }

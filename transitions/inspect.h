@@ -8,7 +8,7 @@
 
 namespace anneal::transitions {
 
-// What is done, running, failed or not started, by method and model; calls and tokens.
+// What is done, unfinished, failed or not started, by method and model; calls and tokens.
 Result<std::string> status_text(Database& db);
 
 // selector: empty for all trajectories; a task id; a trajectory's or an attempt's id, or a prefix of at least 4

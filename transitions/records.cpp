@@ -23,7 +23,7 @@ bool has_flag(const std::string& flags_json, std::string_view flag) {
 
 std::string TrajectoryRecord::state_name() const {
   if (state.empty()) return "not_started";
-  if (state == "trajectory_started") return "running";
+  if (state == "trajectory_started") return "unfinished";
   return state.substr(state.find('_') + 1);
 }
 

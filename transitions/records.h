@@ -40,7 +40,7 @@ struct TrajectoryRecord {
   std::vector<std::size_t> attempts;  // indices into Records::attempts, by (iteration, slot)
   std::int64_t calls = 0, api_errors = 0, prompt_tokens = 0, completion_tokens = 0;
 
-  std::string state_name() const;  // not_started | running | done | failed
+  std::string state_name() const;  // not_started | unfinished (being run, or stopped) | done | failed
 };
 
 struct Records {

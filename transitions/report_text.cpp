@@ -41,6 +41,12 @@ std::string counts(const json& object) {
   return out.empty() ? "none" : out;
 }
 
+bool rules_differ(const json& iterations) {
+  for (const json& i : iterations)
+    if (i["exe"] != i["strict"]) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string print_report(const nlohmann::json& report) {
@@ -59,6 +65,8 @@ std::string print_report(const nlohmann::json& report) {
                            cell(i["call"]), cell(i["exe"]), cell(i["strict"]), cell(i["correct"]),
                            figure(i["speedup_geomean"]));
     }
+    if (rules_differ(m["iterations"]) || rules_differ(m["iterations_round"]))
+      out += "  exe counts by the published tolerances; strict, by the error against fp64, decides what is correct\n";
     out += "  transitions      " + counts(m["transitions"]) + "\n";
     out += "  replies          " + counts(m["reply_classes"]) + "\n";
     for (const char* stage : {"call", "exe", "policy"})

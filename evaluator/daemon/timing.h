@@ -56,7 +56,8 @@ TimedCase time_case(const TimingJob& job);
 double time_baseline_alone(SuiteTask& task, const InputSet& set, gpu::Timer& timer, int device);
 
 // The least time in ns in which a GPU can do a case with cold inputs: 0.9 times (bytes that the semantics require, less
-// what of the output can stay in L2) at the memory's peak; METRICS: faster than that is no measurement. 0: not known.
+// what of the output can stay in L2) at the memory's peak (docs/metrics.md): faster than that is no measurement. 0: not
+// known.
 double fastest_ns(const std::optional<double>& bytes, double output_bytes, const gpu::DeviceProperties& properties);
 
 }  // namespace anneal::evaluator

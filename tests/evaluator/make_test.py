@@ -33,6 +33,15 @@ class Outliers(unittest.TestCase):
             self.assertGreaterEqual(changed, 1)
             self.assertLess(changed, 30)
 
+    def test_the_last_element_is_one_and_so_is_another_place(self):
+        loud = OUTLIER_SCALE * math.hypot(0, 1)
+        places = set()
+        for seed in range(40):
+            drawn = make.normal(4, 32).materialise(seed, "outlier", "cpu").abs().view(-1)
+            self.assertGreaterEqual(drawn[-1].item(), loud)
+            places |= set((drawn[:-1] >= loud).nonzero().view(-1).tolist())
+        self.assertGreater(len(places), 20)
+
     def test_a_bounded_domain_has_none(self):
         spec = make.uniform(1000, lo=-1, hi=1)
         self.assertFalse(spec.has_outliers)

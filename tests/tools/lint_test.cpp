@@ -159,8 +159,9 @@ TEST_F(TasksLint, TellsOneTaskInOneLine) {
   folder.write("data/tasks/Math/clamped.py", text_of(clamped));
   const Outcome outcome = lint({"clamped"}, folder.path() / "data");
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, ::testing::StartsWith("clamped: inputs: case a (outlier): input holds no outlier: "));
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
+  EXPECT_THAT(outcome.out,
+              ::testing::StartsWith("clamped: failed\n    inputs: case a (outlier): input holds no outlier: "));
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2) << outcome.out;
 }
 
 TEST(TasksLintErrors, LeaveWithTheCodesOfOtherCommands) {

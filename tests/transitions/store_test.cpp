@@ -361,7 +361,8 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   EXPECT_THAT(print_report(r), HasSubstr("exe_fix 2"));
 }
 
-// INTERFACE of `report --json`: each key in its place, and null where nothing was computed, with a text that says so.
+// `report --json` (docs/interface.md): each key in its place, and null where nothing was computed, with a text that
+// says so.
 TEST_F(StoreTest, TheReportHasEveryKeyInItsPlace) {
   base();
   attempt("cccc0", 0, "x = 1\n", true, true, {}, {});

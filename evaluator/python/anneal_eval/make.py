@@ -12,8 +12,9 @@ import torch
 
 OUTLIER_PROBABILITY = 0.001  # of each element, as KernelBench-X draws
 OUTLIER_SCALE = 10.0
-# One more element a tensor is an outlier for sure, OUTLIER_SCALE times the distribution's RMS farther out than its
-# scaled-up draw, which may well be small.
+# Two more elements a tensor, one anywhere and the last one, are outliers for sure, OUTLIER_SCALE times the distribution's
+# RMS farther out than their scaled-up draws, which may well be small. The last one, because a kernel that drops a partial
+# block drops it: where only the largest value tells (a maximum, a range), any other place would show that by chance only.
 
 
 class Spec:
@@ -63,7 +64,8 @@ class Spec:
         tensor = self._draw(self._shape, generator, device)
         if inputs == "outlier" and self._rms is not None and tensor.numel() > 0:
             hit = torch.rand(self._shape, generator=generator, device=device) < OUTLIER_PROBABILITY
-            sure = torch.randint(tensor.numel(), (1,), generator=generator, device=device)
+            anywhere = torch.randint(tensor.numel(), (1,), generator=generator, device=device)
+            sure = torch.cat([anywhere, torch.full_like(anywhere, tensor.numel() - 1)])
             scaled = self._draw(self._shape, generator, device) * OUTLIER_SCALE
             loud = scaled + torch.copysign(torch.full_like(scaled, OUTLIER_SCALE * self._rms), scaled)
             tensor = torch.where(hit, scaled, tensor)
