@@ -16,15 +16,21 @@ namespace anneal::evaluator {
 namespace {
 constexpr std::size_t max_descriptors = 8;
 
+// The peer's going is all that `closed` may mean: of anything else it is not the peer that must answer for it.
+Channel::Status closed_by_peer(const char* call) {
+  if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return Channel::Status::closed;
+  throw std::system_error(errno, std::generic_category(), call);
+}
+
 Channel::Status await(int socket, short what, Deadline deadline) {
   for (;;) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     pollfd ready{socket, what, 0};
     const int count = ::poll(&ready, 1, static_cast<int>(std::clamp<long long>(left, 0, 1'000'000)));
-    if (count > 0) return Channel::Status::ok;
+    if (count > 0) return Channel::Status::ok;  // with POLLHUP or POLLNVAL too: the call that follows says which
     if (count == 0 && left <= 0) return Channel::Status::timeout;
-    if (count < 0 && errno != EINTR) return Channel::Status::closed;
+    if (count < 0 && errno != EINTR) return closed_by_peer("poll");
   }
 }
 
@@ -61,7 +67,7 @@ Channel::Status Channel::send(const nlohmann::json& message, Deadline deadline, 
   }
   while (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return Status::closed;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return closed_by_peer("sendmsg");
     if (const Status room = await(socket_.get(), POLLOUT, deadline); room != Status::ok) return room;
   }
   return Status::ok;
@@ -86,7 +92,8 @@ Channel::Status Channel::receive(nlohmann::json& message, Deadline deadline, std
   do {
     size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
   } while (size < 0 && errno == EINTR);
-  if (size <= 0) return Status::closed;
+  if (size == 0) return Status::closed;
+  if (size < 0) return closed_by_peer("recvmsg");
 
   std::vector<UniqueFd> received;
   for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr; rights = CMSG_NXTHDR(&header, rights)) {

@@ -25,13 +25,13 @@ class Channel {
 
   // One message of at most max_message_bytes, with up to 8 descriptors (duplicated for the receiver).
   // closed: the peer is gone; timeout: it does not read. Never raises SIGPIPE. Throws std::length_error on a message
-  // too long.
+  // too long, and std::system_error where the fault is this side's (a descriptor that is no socket of ours).
   Status send(const nlohmann::json& message, Deadline deadline, const std::vector<int>& descriptors = {});
 
   // Whether a message waits that nobody asked for.
   bool has_unread() const;
 
-  // The next message. malformed: not JSON, or not an object; the peer is broken or hostile.
+  // The next message. malformed: not JSON, or not an object; the peer is broken or hostile. Throws as send() does.
   Status receive(nlohmann::json& message, Deadline deadline, std::vector<UniqueFd>* descriptors = nullptr);
 
   int fd() const { return socket_.get(); }

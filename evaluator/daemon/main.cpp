@@ -276,6 +276,10 @@ int run(const Options& options) {
     SandboxAbilities abilities = probe_sandbox(python);
     abilities.candidate_memory = options.memory_mib > 0 ? options.memory_mib << 20 : memory_share(options.jobs);
     auto zygote = std::make_unique<ZygoteClient>(fork_zygote(abilities), abilities);
+    zygote->on_loss([] {
+      std::cerr << "anneal-evald: the zygote, from which kernels' processes are forked, is gone\n";
+      leave(1);
+    });
     remains().zygote = zygote.get();
     leave_on_signals();  // only now: the zygote must inherit neither the thread nor the blocked signals
     remains().folder = RunFolder::create();

@@ -221,8 +221,10 @@ json ZygoteClient::ask(const json& request, const std::vector<int>& descriptors,
   const std::lock_guard lock(mutex_);
   json reply;
   const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  if (channel_.send(request, deadline, descriptors) != Channel::Status::ok ||
+  if (out_of_step_ || channel_.send(request, deadline, descriptors) != Channel::Status::ok ||
       channel_.receive(reply, deadline, received) != Channel::Status::ok) {
+    out_of_step_ = true;
+    if (lost_) lost_();
     throw std::runtime_error("the zygote does not answer");
   }
   if (reply.contains("error")) throw std::runtime_error(reply["error"].get<std::string>());

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -36,7 +37,11 @@ class ZygoteClient {
                std::chrono::milliseconds patience = std::chrono::minutes(1))
       : channel_(std::move(channel)), abilities_(std::move(abilities)), patience_(patience) {}
 
-  // Throws std::runtime_error when the zygote is gone or could not fork. Thread-safe.
+  // Called, perhaps by several threads, when the zygote is gone or does not answer: no candidate can be started or
+  // ended any more, so the process had better leave and be started again. Set before the first spawn().
+  void on_loss(std::function<void()> lost) { lost_ = std::move(lost); }
+
+  // Throws std::runtime_error when the zygote is lost or could not fork. Thread-safe.
   Spawned spawn(const CandidateSettings& settings);
 
   // Ends the whole candidate, and says its exit status: the code, or 128 + the signal that ended it; nullopt when it
@@ -59,6 +64,8 @@ class ZygoteClient {
   SandboxAbilities abilities_;
   std::chrono::milliseconds patience_;
   std::atomic<bool> stuck_{false};
+  bool out_of_step_ = false;  // a late answer would be taken for the next question's; guarded by mutex_
+  std::function<void()> lost_;
 };
 
 // Forks the zygote from this process (which must have one thread and no CUDA; throws std::logic_error otherwise) and

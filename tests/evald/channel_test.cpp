@@ -1,9 +1,11 @@
 #include "evaluator/daemon/channel.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <chrono>
+#include <system_error>
 
 namespace anneal::evaluator {
 namespace {
@@ -25,6 +27,13 @@ TEST(Channel, SendingToAPeerThatIsGoneSaysSo) {
   auto [mine, theirs] = Channel::pair();
   theirs = Channel();
   EXPECT_EQ(mine.send({{"a", 1}}, no_deadline), Channel::Status::closed);
+}
+
+TEST(Channel, ADescriptorOfOurOwnThatIsNoSocketIsNotThePeersDoing) {
+  Channel broken(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
+  nlohmann::json message;
+  EXPECT_THROW(broken.send({{"a", 1}}, no_deadline), std::system_error);
+  EXPECT_THROW(broken.receive(message, no_deadline), std::system_error);
 }
 
 TEST(Channel, KnowsOfAMessageThatNobodyAskedFor) {

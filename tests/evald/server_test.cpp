@@ -99,6 +99,18 @@ TEST(Server, JudgesNothingMoreOnADeviceWithAKernelThatCannotBeKilledAndSaysSoOnc
   }
 }
 
+TEST(ZygoteClient, SaysThatTheZygoteIsLostAndAsksItNothingMore) {
+  auto [mine, theirs] = Channel::pair();
+  ZygoteClient zygote(std::move(mine), SandboxAbilities());
+  int losses = 0;
+  zygote.on_loss([&] { ++losses; });
+  theirs = Channel();
+  EXPECT_THROW(zygote.spawn({}), std::runtime_error);
+  EXPECT_EQ(losses, 1);
+  EXPECT_THROW(zygote.spawn({}), std::runtime_error);
+  EXPECT_EQ(losses, 2);
+}
+
 TEST(ZygoteClient, IsStuckForEverOnceACandidateDoesNotDie) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

@@ -2,6 +2,7 @@
 // one test a group, because a daemon takes seconds to start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -312,6 +313,39 @@ TEST_F(RealJudge, ChargesNoKernelThatTheKernelMayHaveEndedForAnothersMemory) {
   oom_killer.join();
   ASSERT_FALSE(beside[0].verdict);
   EXPECT_THAT(beside[0].verdict.error().message, testing::HasSubstr("ran out of memory"));
+}
+
+// The first child of a process, 0 when it has none.
+pid_t child_of(pid_t parent) {
+  std::error_code gone;
+  pid_t child = 0;
+  for (fs::directory_iterator thread("/proc/" + std::to_string(parent) + "/task", gone), end; !gone && thread != end;
+       thread.increment(gone)) {
+    if (std::ifstream(thread->path() / "children") >> child) return child;
+  }
+  return 0;
+}
+
+TEST_F(RealJudge, GoesOnWhenTheZygoteIsKilledWithAKernelInHand) {
+  std::atomic<bool> killed{false}, over{false};
+  std::thread killer([&] {
+    while (!killed && !over) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const pid_t daemon = child_of(::getpid());
+      const pid_t zygote = daemon != 0 ? child_of(daemon) : 0;
+      if (zygote == 0 || child_of(zygote) == 0) continue;  // no kernel yet
+      killed = ::kill(zygote, SIGKILL) == 0;
+    }
+  });
+  const std::string right = read(kernels / "mul/correct.py");
+  const auto results = judged({{"a", "mul", right, ""}, {"b", "mul", right + "# b\n", ""}});
+  over = true;
+  killer.join();
+  EXPECT_TRUE(killed);
+  for (const Judged& one : results) {
+    ASSERT_TRUE(one.verdict) << one.verdict.error().message;
+    EXPECT_TRUE(one.verdict->accepted) << one.verdict->feedback;
+  }
 }
 
 TEST_F(RealJudge, AnUnknownTaskIsAMachineFaultNotAVerdict) {

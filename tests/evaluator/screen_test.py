@@ -241,6 +241,46 @@ if __name__ == "__main__":\n    pass\nelse:\n    exec("")
 def f():\n    if __name__ == "__main__":\n        exec("")
 x = "LONG"
 def f(x=b"LONG"): pass
+import collections; collections._sys.modules
+import collections; [collections][0]
+import collections; def_ = (collections, 1)
+import enum; enum.bltns.exec
+import copy; copy.copyreg.pickle
+import json; json.codecs.open("x")
+import math as m; f"{m}"
+torch.functional.torch.ops.aten.mul
+torch.nn.functional.torch._C
+import string; string.Formatter().get_field("0.__globals__", (launch,), {})
+from string import Formatter
+import functools; functools.update_wrapper(launch, launch)
+import functools; functools.wraps(launch, assigned=("__globals__",))
+import functools; functools.wraps(launch, ("__globals__",))
+import functools; functools.wraps(*[launch, ("__globals__",)])
+import functools; functools.partial(functools.wraps, assigned=("__globals__",))
+from functools import wraps; [wraps]
+import functools; functools.singledispatch(launch)
+import typing; typing._eval_type(typing.List["exec"], {}, {})
+import typing_extensions as t; t.evaluate_forward_ref(1)
+import logging.config; logging.config.dictConfig({})
+import logging; logging.basicConfig(filename="x.py")
+import logging; logging.basicConfig(**{"filename": "x.py"})
+import argparse; argparse.FileType("w")
+import contextlib\nclass A(contextlib.redirect_stdout):\n    _stream = "modules"
+import types; types.CodeType
+import types; types.FunctionType
+(x for x in ()).gi_code
+import numpy as np; np.testing.runstring("", {})
+import numpy as np; np.genfromtxt("x")
+import numpy as np; np.loadtxt("x")
+from numpy import savetxt
+def f(x): x.tofile("x")
+import torch.utils.benchmark as b
+torch.utils.benchmark.Timer(stmt="")
+from torch.utils.data import DataLoader
+torch.nn.parallel.parallel_apply([], [])
+torch.profiler.profile()
+import weakref; weakref.finalize(launch, launch)
+import traceback; traceback.walk_stack(None)
 '''
 
 # Each left alone, after HEAD.
@@ -331,6 +371,16 @@ x = input if False else None
 def f(x): return x.data_ptr() % 16, x.item(), x.cpu()
 torch._assert(True, "a"); torch.manual_seed(0)
 torch.testing.assert_close(1, 1)
+import functools\ndef f(g):\n    @functools.wraps(g)\n    def h(*a): return g(*a)\n    return h
+from functools import wraps\ndef f(g):\n    @wraps(g)\n    def h(*a): return g(*a)\n    return h
+import logging; logging.basicConfig(level=logging.INFO, format="%(message)s")
+import argparse; p = argparse.ArgumentParser(); p.add_argument("--n", type=int)
+from typing_extensions import Literal, Self
+import collections.abc; x = isinstance((), collections.abc.Sequence)
+import copy; x = copy.deepcopy({})
+import os; x = os.path.exists("a"), os.path.dirname(__file__)
+import numpy as np; x = np.ceil(1.5), np.iinfo(np.int8).max, np.log2(8)
+import packaging.version; x = packaging.version.parse("1")
 '''
 
 

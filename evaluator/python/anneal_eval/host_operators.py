@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _FRESH = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _ALLOCATION = _FRESH | {
     "new_zeros", "new_ones", "new_full", "zeros",
-    "zeros_like", "ones", "ones_like", "full", "full_like", "scalar_tensor", "arange", "fill_", "zero_", "lift_fresh",
+    "zeros_like", "ones", "ones_like", "full", "full_like", "scalar_tensor", "arange", "fill_", "zero_",
 }
 _MOVES = {"clone", "copy_", "_to_copy", "contiguous", "_unsafe_view", "resize_", "set_", "record_stream", "is_pinned", "_pin_memory",
           "unbind", "split", "split_with_sizes"}
@@ -38,14 +38,19 @@ class HostOperators(TorchDispatchMode):
         return {**dict(ordered[:_MOST_NAMES]), **({"other operators": rest} if rest else {})}
 
     def watch_exports(self):
-        """Counts tensors that leave for numpy or Python lists, which no operator shows."""
-        for name in ("__array__", "numpy", "tolist"):
-            setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name)))
+        """Counts tensors that leave for numpy, Python lists, functions or text, which no operator shows.
 
-    def _counted(self, name, method):
+        What comes back from there as torch.tensor(list) is an operator, lift_fresh.
+        """
+        for name in ("__array__", "numpy", "tolist", "apply_", "map_", "map2_"):
+            setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name), torch.Tensor.numel))
+        for name in ("__repr__", "__format__"):
+            setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name), _printed_elements))
+
+    def _counted(self, name, method, count):
         def counted(tensor, *args, **kwargs):
             if not self.paused:
-                self.elements[name] = self.elements.get(name, 0) + tensor.numel()
+                self.elements[name] = self.elements.get(name, 0) + count(tensor)
             return method(tensor, *args, **kwargs)
 
         return counted
@@ -86,6 +91,12 @@ class HostOperators(TorchDispatchMode):
             source = args[1] if len(args) > 1 and isinstance(args[1], torch.Tensor) else args[0]
             return source.is_cuda and not result.is_cuda
         return False
+
+
+def _printed_elements(tensor):
+    """A large tensor is printed as its edges."""
+    shown = torch._tensor_str.PRINT_OPTS
+    return tensor.numel() if tensor.numel() <= shown.threshold else min(tensor.numel(), (2 * shown.edgeitems) ** tensor.dim())
 
 
 def _poison(tensor):

@@ -3,112 +3,23 @@
 It runs in the candidate's sandboxed process, because a hostile text may bring a parser down, and before the file is
 loaded, so that its answer can be believed. `forbidden` refuses the kernel by policy; `decoys` is a flag.
 
-No reading of Python is complete. This one closes what is known: it follows names that stand for modules, and refuses a
-module used as a value (in a list, as an argument), where they could no longer be followed.
+No reading of Python is complete. This one closes what is known: it follows names that stand for modules, under whatever
+name another module holds them, and refuses a module used as a value (in a list, as an argument), where they could no
+longer be followed. screen_names.py says what may be used.
 """
 
 import ast
+import functools
+import importlib
 import json
 import re
+import sys
+import types
 
-# What a kernel and its launch import. All other modules run other code or reach other processes, files, memory.
-MODULES = {
-    "torch", "triton", "numpy", "__future__", "abc", "argparse", "bisect", "collections", "contextlib", "copy", "dataclasses",
-    "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "logging", "math", "numbers", "operator", "os",
-    "packaging", "pprint", "random", "re", "statistics", "string", "struct", "sys", "textwrap", "time", "traceback", "types",
-    "typing", "typing_extensions", "warnings", "weakref",
-}
-# Modules that others hold (torch.ctypes, logging.os), so never to be written behind a dot, whatever stands before it.
-HELD_MODULES = {
-    "_io", "_thread", "anneal_eval", "asyncio", "builtins", "cffi", "cpp_extension", "ctypes", "ctypeslib", "cupy", "fcntl", "gc",
-    "glob", "importlib", "inspect", "io", "linecache", "marshal", "mmap", "multiprocessing", "os", "pickle", "pkgutil",
-    "runpy", "shutil", "socket", "subprocess", "sys", "tempfile", "threading", "zipfile",
-}
-# Where only these names may be used.
-ONLY = {
-    "os": {"environ", "getenv", "path", "name", "sep", "pathsep", "linesep", "cpu_count", "getpid", "getcwd", "fspath",
-           "PathLike"},
-    "os.environ": {"get", "items", "keys", "values", "copy"},
-    "sys": {"version", "version_info", "platform", "maxsize", "byteorder", "float_info", "path", "argv", "executable", "exit",
-            "stdout", "stderr", "getsizeof", "getrecursionlimit"},
-    "torch.jit": {"is_scripting", "is_tracing", "ignore", "unused", "export", "Final"},
-    "triton.backends": set(),
-    "triton.compiler": {"errors", "CompilationError"},
-    # `driver` is what persistent kernels ask for the number of multiprocessors.
-    "triton.runtime": {"driver", "errors", "OutOfResources", "autotuner", "autotune", "heuristics", "Config", "jit"},
-    "triton.runtime.autotuner": {"autotune", "heuristics", "Config", "OutOfResources"},
-    "triton.runtime.driver": {"driver", "active"},
-    "triton.runtime.jit": {"jit", "constexpr_function"},
-}
-# Everything at and below these.
-PATHS = {
-    "torch.compile": "stands in for a kernel",
-    "torch.ops": "stands in for a kernel",
-    "torch.classes": "loads other code",
-    "torch.hub": "loads other code",
-    "torch.package": "loads other code",
-    "torch.load": "loads other code",
-    "torch.serialization": "loads other code",
-    "torch.distributed": "reaches other processes",
-    "torch.export": "uses torch's compiler",
-    "torch.fx": "uses torch's compiler",
-    "torch.overrides": "hooks torch",
-    # The judge sees a custom operator as one, whatever its body computes.
-    "torch.library": "hides the operators in its body from the judge: call the kernel directly",
-    "torch.cuda.graph": "replays what it recorded",
-    "torch.cuda.graphs": "replays what it recorded",
-    "torch.cuda.cudart": "reaches below torch's interface",
-    "torch.cuda.jiterator": "builds other code",
-    "torch.save": "writes files",
-    "torch.from_file": "reads files",
-    "torch.storage": "computes on the host's memory",
-    "torch.utils.deterministic": "hides memory that nobody wrote",
-    "triton.compile": "reaches into Triton",
-    "numpy.array": "computes on the host",
-    "numpy.ascontiguousarray": "computes on the host",
-    "numpy.load": "reads files",
-    "numpy.save": "writes files",
-}
-PRIVATE_ALLOWED = {"torch._assert", "torch._check"}  # all else that is private in torch is not
-# Names behind a dot, whatever stands before it: an object may be any.
-ATTRIBUTES = {
-    "reads other frames": ("_getframe", "_current_frames", "currentframe", "f_locals", "f_globals", "f_builtins", "f_back",
-                           "tb_frame", "gi_frame"),
-    "hooks the interpreter": ("settrace", "setprofile", "addaudithook"),
-    "names what cannot be read": ("attrgetter", "methodcaller"),
-    "runs text": ("get_type_hints", "ForwardRef", "make_dataclass"),
-    "reaches below torch's interface": ("_C", "CUDAPluggableAllocator", "change_current_allocator"),
-    "uses torch's compiler": ("_inductor", "_dynamo", "inductor"),
-    "builds other code": ("load_inline", "_compile_kernel"),
-    "hooks torch": ("TorchDispatchMode", "TorchFunctionMode", "_make_subclass", "_make_wrapper_subclass",
-                    "_python_dispatch"),
-    "replays what it recorded": ("CUDAGraph", "make_graphed_callables"),
-    "hides memory that nobody wrote": ("use_deterministic_algorithms", "set_deterministic_debug_mode"),
-    "computes on the host": ("numpy", "from_numpy", "asarray", "asanyarray", "frombuffer", "fromfile", "memmap", "tolist",
-                             "from_dlpack", "to_dlpack"),
-    "computes on the host's memory": ("storage", "untyped_storage", "_typed_storage", "UntypedStorage", "TypedStorage"),
-    "uses files": ("read_text", "read_bytes", "write_text", "write_bytes", "FileHandler"),
-    "reaches into Triton": ("JITFunction", "JITCallable", "KernelInterface", "CompiledKernel", "Autotuner", "Heuristics",
-                            "InterpretedFunction", "launcher_cls", "load_binary", "set_active", "reset_active",
-                            "launch_enter_hook", "launch_exit_hook", "jit_cache_hook", "jit_post_compile_hook",
-                            "add_stages_inspection_hook", "cache_hook", "compiled_hook"),
-}
-REASON = {name: reason for reason, names in ATTRIBUTES.items() for name in names}
-# Dunders are the interpreter's own doors: only these are opened.
-DUNDERS = {"__name__", "__qualname__", "__doc__", "__file__", "__version__", "__all__", "__init__", "__post_init__", "__call__",
-           "__enter__", "__exit__", "__len__", "__iter__", "__next__", "__debug__"}
-BOUND_DUNDERS = {"__all__", "__version__", "__author__", "__license__", "__slots__"}  # by assignment
-HOOKS = {"__torch_function__", "__torch_dispatch__", "__array__", "__array_interface__", "__cuda_array_interface__",
-         "__array_function__", "__array_ufunc__", "__dlpack__", "__dlpack_device__", "__name__"}
-BUILTINS = {"exec", "eval", "compile", "__import__", "breakpoint", "open", "globals", "locals", "vars"}
-ACCESSORS = {"getattr", "setattr", "delattr"}  # read as what they access, if that is written out
-# Never assigned to, on whatever object: they would change what launching does.
-NEVER_ASSIGNED = {"run", "device_caches", "create_binder", "_call_hook", "pre_run_hooks"}
-FLAGS = {"allow_tf32", "enabled", "benchmark", "benchmark_limit", "deterministic", "fp32_precision", "conv",
-         "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"}  # of torch.backends
-# Names that stand for these are followed, and they themselves are not used as values.
-FOLLOWED = {"torch", "torch.cuda", "torch.utils", "triton", "triton.knobs", "triton.testing", "numpy", "time"} | set(ONLY) - {
-    "os.environ"}
+from anneal_eval.screen_names import (
+    ACCESSORS, BOUND_DUNDERS, BUILTINS, CALLS, DUNDERS, FLAGS, FOLLOWED, HELD_MODULES, HOOKS, MODULES, NEVER_ASSIGNED, ONLY,
+    PATHS, PRIVATE_ALLOWED, REASON)
+
 KERNEL, TYPE = "<kernel>", "<type>"  # paths of what triton.jit and type() return
 KERNEL_MAKERS = {"triton.jit", "triton.autotune", "triton.heuristics"}
 MOST_LITERAL_CHARS = 4096  # a longer literal in a kernel file is a payload
@@ -167,6 +78,28 @@ def _chain(node):
         names.append(node.attr)
         node = node.value
     return node, names[::-1]
+
+
+@functools.lru_cache(maxsize=4096)
+def _within(path):
+    """(`path` with the modules that it goes through under their own names, whether it is a module): `os` and `torch.nn.functional.os`
+    are one. Nothing is run for it but the import of what MODULES names."""
+    names = path.split(".")
+    if names[0] in MODULES and names[0] not in sys.modules:
+        try:
+            importlib.import_module(names[0])
+        except ImportError:
+            return path, False
+    found, at = sys.modules.get(names[0]), 1
+    if names[0] not in MODULES or found is None:
+        return path, False
+    while at < len(names):
+        inner = vars(found).get(names[at], sys.modules.get(f"{found.__name__}.{names[at]}"))
+        if not isinstance(inner, types.ModuleType):
+            break
+        found, at = inner, at + 1
+    own = {"posixpath": "os.path"}.get(found.__name__, found.__name__)
+    return ".".join([own, *names[at:]]), at == len(names)
 
 
 class _Aliases:
@@ -276,7 +209,16 @@ class _Findings(ast.NodeVisitor):
     # Paths and names.
 
     def _check_path(self, node, path):
-        """What the policy says of `a.b.c` where `a` is a module."""
+        """What the policy says of `a.b.c` where `a` is a module: as it is written, and as its modules call themselves."""
+        own = _within(path)[0]
+        self._check_spelling(node, path)
+        if own != path:
+            self._check_spelling(node, own)
+            if own.split(".")[0] not in MODULES:
+                self._refuse(node, f"{own} is reached through another module")
+        self._check_names(node, path.split(".")[1:], path.split(".")[0] == "re")
+
+    def _check_spelling(self, node, path):
         parts = path.split(".")
         for end in range(1, len(parts) + 1):
             prefix, last = ".".join(parts[:end]), parts[end - 1]
@@ -285,9 +227,9 @@ class _Findings(ast.NodeVisitor):
                 self._refuse(node, f"{prefix} {PATHS[prefix]}")
             elif above in ONLY and last not in ONLY[above]:
                 self._refuse(node, f"{prefix} is not for kernels")
-            elif parts[0] == "torch" and last.startswith("_") and not _is_dunder(last) and prefix not in PRIVATE_ALLOWED:
-                self._refuse(node, f"{prefix} reaches below torch's interface")
-        self._check_names(node, parts[1:], parts[0] == "re")
+            elif end > 1 and parts[0] in MODULES and last.startswith("_") and not _is_dunder(last) \
+                    and prefix not in PRIVATE_ALLOWED:
+                self._refuse(node, f"{prefix} reaches below {parts[0]}'s interface")
 
     def _check_names(self, node, names, of_re=False):
         """What the policy says of names behind dots, whatever stands before them."""
@@ -313,8 +255,9 @@ class _Findings(ast.NodeVisitor):
 
     def _check_value(self, node):
         """A module is written before a dot or given another name, and nowhere else: it could not be followed."""
-        for path in self.aliases.of(node) & FOLLOWED:
-            self._refuse(node, f"the module {path} is used as a value")
+        for path in self.aliases.of(node):
+            if path in FOLLOWED or _within(path)[1]:
+                self._refuse(node, f"{path} is used as a value")
 
     def _check_store(self, node, value, name):
         """`value.name` is assigned to or deleted."""
@@ -374,7 +317,7 @@ class _Findings(ast.NodeVisitor):
         if not isinstance(node.ctx, ast.Load):
             written = self.aliases.of(node.value)
             if isinstance(node.value, ast.Name):  # else it may be another function's variable
-                written &= FOLLOWED | {"os.environ"}
+                written = {one for one in written if one in FOLLOWED or one == "os.environ" or _within(one)[1]}
             for path in written:
                 self._refuse(node, f"assigns to an element of {path}")
         self.generic_visit(node)
@@ -401,8 +344,20 @@ class _Findings(ast.NodeVisitor):
             self._object(node.args[0])
             for one in [*node.args[1:], *node.keywords]:
                 self.visit(one)
+        elif called := self.aliases.of(node.func) & set(CALLS):
+            for path in called:
+                self._check_call(node, path)
+            self._object(node.func)
+            for one in [*node.args, *node.keywords]:
+                self.visit(one)
         else:
             self.generic_visit(node)
+
+    def _check_call(self, node, path):
+        most, keywords = CALLS[path]
+        if len(node.args) > most or any(isinstance(one, ast.Starred) for one in node.args) \
+                or any(one.arg not in keywords for one in node.keywords):
+            self._refuse(node, f"{path} is called with more than a kernel needs")
 
     def _accessor(self, node, accessor):
         value, name = node.args[:2]
@@ -439,7 +394,8 @@ class _Findings(ast.NodeVisitor):
     def _is_alias(self, target, value):
         """A name for a module, so not a use of the module as a value. Its own path is checked as ever."""
         base, names = _chain(value)
-        if not (isinstance(target, ast.Name) and isinstance(base, ast.Name) and self.aliases.of(value) & FOLLOWED):
+        if not (isinstance(target, ast.Name) and isinstance(base, ast.Name)
+                and any(one in FOLLOWED or _within(one)[1] for one in self.aliases.of(value))):
             return False
         self._check_access(value, base, names)
         return not self.in_class  # what a class holds is reached through the class
