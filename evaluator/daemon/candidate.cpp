@@ -154,6 +154,7 @@ class CandidateProcess {
   json warm(const json& request) {
     const py::list arguments = arguments_from(request, "arguments");
     const py::object timed = runner_.attr("timed");
+    if (request.value("tune", false)) runner_.attr("forget_tuning")();
     timer().warm([&] { timed(arguments); }, request.at("calls").get<int>(), request.at("seconds").get<double>());
     return json::object();
   }

@@ -41,6 +41,7 @@ class CaseTimer {
       places_[newer_].baseline->warm(job_.timer, first_warm, most_warm_seconds);
       job_.candidate.ask({{"op", "warm"},
                           {"arguments", places_[1 - newer_].placed.described},
+                          {"tune", true},
                           {"calls", first_warm},
                           {"seconds", most_warm_seconds}},
                          job_.answer_seconds);

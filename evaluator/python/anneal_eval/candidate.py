@@ -11,6 +11,7 @@ import traceback
 
 import torch
 import triton
+from triton.runtime import autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from anneal_eval import interpret, kernel_body, memory
@@ -42,6 +43,23 @@ class Candidate:
         if self.on_cpu:
             self.refusals = interpret.install(capability, self.host)
         self._record_launches()
+        self.tuners = {}  # by id
+        if not self.on_cpu:  # interpret.py has its own
+            self._record_tuners()
+
+    def _record_tuners(self):
+        tune, tuners = autotuner.Autotuner.run, self.tuners
+
+        def run(tuner, *args, **kwargs):
+            tuners[id(tuner)] = tuner
+            return tune(tuner, *args, **kwargs)
+
+        autotuner.Autotuner.run = run
+
+    def forget_tuning(self):
+        """Has the next calls choose their configurations anew: until now other kernels may have shared the device."""
+        for tuner in self.tuners.values():
+            tuner.cache.clear()
 
     def _record_launches(self):
         launch, launches = triton.runtime.jit.JITFunction.run, self.launches
