@@ -8,6 +8,7 @@
 
 #include "evaluator/daemon/arena.h"
 #include "evaluator/daemon/gpu.h"
+#include "evaluator/daemon/held_blocks.h"
 #include "evaluator/daemon/tensors.h"
 
 namespace py = pybind11;
@@ -163,6 +164,7 @@ class CandidateProcess {
     timed_ = py::tuple();
     const py::list older = arguments_from(request, "older"), arguments = arguments_from(request, "arguments");
     const py::object timed = runner_.attr("timed");
+    held_.renew(device_, request.at("held").get<std::uint64_t>());
     timer().warm([&] { timed(older); }, request.at("calls").get<int>(), request.at("seconds").get<double>());
     // Until now the arguments were noise. The key comes when the candidate's code has stopped.
     if (channel_.send({{"warmed", true}}, no_deadline) != Channel::Status::ok) ::_exit(1);
@@ -186,6 +188,7 @@ class CandidateProcess {
   std::unique_ptr<Arena> inputs_, outputs_arena_;
   std::vector<at::Tensor> outputs_;
   std::unique_ptr<gpu::Timer> timer_;
+  HeldBlocks held_;
   py::object runner_;
   py::tuple timed_;  // what the last timed call answered
 };

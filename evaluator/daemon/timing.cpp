@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "evaluator/daemon/claims.h"
+#include "evaluator/daemon/held_blocks.h"
 #include "evaluator/whole_number.h"
 
 namespace anneal::evaluator {
@@ -108,6 +109,7 @@ class CaseTimer {
 
   double time_baseline() {
     if (!job_.task.rules().in_place.empty()) renew();
+    held_.renew(job_.device, job_.random());
     places_[1 - newer_].baseline->warm(job_.timer, warm_calls(), most_warm_seconds);
     scramble(1);
     scramble(1);  // as the candidate's side does, and back
@@ -123,7 +125,8 @@ class CaseTimer {
                         {"older", places_[1 - newer_].placed.described},
                         {"arguments", place.placed.described},
                         {"calls", warm_calls()},
-                        {"seconds", most_warm_seconds}},
+                        {"seconds", most_warm_seconds},
+                        {"held", job_.random() >> 1}},
                        job_.answer_seconds);
     const auto before = Clock::now();
     const json reply =
@@ -159,6 +162,7 @@ class CaseTimer {
 
   const TimingJob& job_;
   std::array<Place, 2> places_;
+  HeldBlocks held_;
   int draws_ = 0, newer_ = 0;
   TimedCase timed_;
 };
@@ -174,7 +178,9 @@ double time_baseline_alone(SuiteTask& task, const InputSet& set, gpu::Timer& tim
   const Baseline baseline = task.baseline(placed.all_in(*arena, device));
   baseline.warm(timer, 10, 0.5);
   std::array<double, 16> samples{};
+  HeldBlocks held;
   for (double& one : samples) {
+    held.renew(device, static_cast<std::uint64_t>(&one - samples.data()));
     baseline.warm(timer, 2, 0.5);
     one = baseline.measure(timer).event_ns;
   }

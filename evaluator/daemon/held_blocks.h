@@ -1,0 +1,25 @@
+// Moves what a timed call allocates to other places of the device's memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace anneal::evaluator {
+
+// torch's allocator gives every call of a process the same block for its temporaries, and where the few KiB lie over
+// which a reduction's blocks meet moves it by 3 to 6 us (docs/measurements.md): one and the same operator differs by
+// that between two processes, in every sample. Blocks of random number and size, held while a sample is taken, make a
+// random place for each sample instead, which the median over samples averages.
+class HeldBlocks {
+ public:
+  // Gives back what is held and takes up to 31 blocks of 512 B to 512 KiB and up to 2 of 2 to 16 MiB on CUDA device
+  // `device`. The same seed takes the same sizes. Throws c10::Error where memory is short.
+  void renew(int device, std::uint64_t seed);
+
+ private:
+  std::vector<at::Tensor> blocks_;
+};
+
+}  // namespace anneal::evaluator
