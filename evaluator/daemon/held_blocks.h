@@ -8,10 +8,9 @@
 
 namespace anneal::evaluator {
 
-// torch's allocator gives every call of a process the same block for its temporaries, and where the few KiB lie over
-// which a reduction's blocks meet moves it by 3 to 6 us (docs/measurements.md): one and the same operator differs by
-// that between two processes, in every sample. Blocks of random number and size, held while a sample is taken, make a
-// random place for each sample instead, which the median over samples averages.
+// torch's allocator gives every call of a process the same block for its outputs and temporaries. What depends on where
+// they lie would so differ between baseline and candidate by the same amount in every sample. Blocks of random number
+// and size, held while a sample is taken, make it differ between samples instead, which averages out.
 class HeldBlocks {
  public:
   // Gives back what is held and takes up to 31 blocks of 512 B to 512 KiB and up to 2 of 2 to 16 MiB on CUDA device

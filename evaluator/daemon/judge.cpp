@@ -39,7 +39,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 9;
+constexpr int judge_version = 10;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -589,13 +589,6 @@ class Evaluation {
       TimedCase timed;
       try {
         timed = time(name, cost, settings);
-        // In about one case of fifty the baseline is 3 to 6 us slower throughout, with nothing to be seen that differs
-        // (docs/measurements.md); timed again, it is not. Of the timings the baseline's own time chooses.
-        for (int more = 0; more < 2 && !timed.wrong && slowed(name, timed.paired.baseline_ns, 1.03); ++more) {
-          TimedCase again = time(name, cost, settings);
-          if (other_work.empty()) other_work = timed.other_work.empty() ? again.other_work : timed.other_work;
-          if (again.wrong || again.paired.baseline_ns < timed.paired.baseline_ns) timed = std::move(again);
-        }
       } catch (const TimingStopped& stopped) {
         if (other_work.empty()) other_work = stopped.other_work;
         if (refuse_other_work(other_work)) return;
@@ -661,31 +654,25 @@ class Evaluation {
                       [this](const CaseVerdict& one) { return passes(one); }});
   }
 
-  // The baseline's time in ns without candidate calls between its own, when `beside_ns`, its time among them, is more
-  // than `most` times that. Where its inputs lie moves a baseline of several kernels by 5 % (docs/measurements.md), so
-  // that the slowest of three draws counts.
-  std::optional<double> slowed(const std::string& name, double beside_ns, double most) {
+  // How much slower the baseline ran beside the candidate, now that it is gone; empty when it did not. Where its inputs
+  // lie moves a baseline of several kernels by 5 % (docs/measurements.md), so that the slowest of three draws counts.
+  std::string slowed_baseline(const PerfCase& one, const PairingSettings& settings) {
     double alone_ns = 0;
     for (int draw = 0; draw < 3; ++draw) {
-      InputSet set = set_of(name, "perf");
+      InputSet set = set_of(one.name, "perf");
       set.draw += "-alone-" + std::to_string(draw);
-      const std::unique_lock alone(judge_.device_);
-      const GpuLock::Held machine = judge_.lock_->hold();
-      alone_ns = std::max(alone_ns, time_baseline_alone(*task_, set, *judge_.timer_, judge_.settings_.device));
-      if (beside_ns <= most * alone_ns) return std::nullopt;
+      {
+        const std::unique_lock alone(judge_.device_);
+        const GpuLock::Held machine = judge_.lock_->hold();
+        alone_ns = std::max(alone_ns, time_baseline_alone(*task_, set, *judge_.timer_, judge_.settings_.device));
+      }
+      // A short call's time is a matter of the process that it is made in (settings.short_kernel_spread).
+      const double most = alone_ns < settings.short_kernel_ns ? 1.10 : 1.05;
+      if (one.baseline_ns <= most * alone_ns) return "";
     }
-    return alone_ns;
-  }
-
-  // How much slower the baseline ran beside the candidate, now that it is gone; empty when it did not.
-  std::string slowed_baseline(const PerfCase& one, const PairingSettings& settings) {
-    // A short call's time is a matter of the process that it is made in (settings.short_kernel_spread).
-    const double most = one.baseline_ns < settings.short_kernel_ns ? 1.10 : 1.05;
-    const std::optional<double> alone_ns = slowed(one.name, one.baseline_ns, most);
-    if (!alone_ns) return "";
     std::ostringstream text;
     text << std::setprecision(3) << "case " << one.name << ": the baseline took " << one.baseline_ns * 1e-3
-         << " us beside the candidate and " << *alone_ns * 1e-3 << " us without it";
+         << " us beside the candidate and " << alone_ns * 1e-3 << " us without it";
     return text.str();
   }
 

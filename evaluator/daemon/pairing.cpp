@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 namespace anneal::evaluator {
@@ -29,13 +30,13 @@ Interval median_interval(std::vector<double> sorted) {
   return {at(std::floor(n / 2 - spread)), at(std::ceil(n / 2 + spread))};
 }
 
-double median_of(const std::vector<Quad>& quads, bool baseline) {
+double mean_of(const std::vector<Quad>& quads, bool baseline) {
   std::vector<double> times;
   times.reserve(2 * quads.size());
   for (const Quad& quad : quads) {
     for (const double time : baseline ? quad.baseline_ns : quad.candidate_ns) times.push_back(time);
   }
-  return median(std::move(times));
+  return trimmed_mean(std::move(times));
 }
 
 double spread_of(const PairedCase& one, const PairingSettings& settings) {
@@ -43,6 +44,14 @@ double spread_of(const PairedCase& one, const PairingSettings& settings) {
 }
 
 }  // namespace
+
+double trimmed_mean(std::vector<double> values) {
+  const auto cut = static_cast<std::ptrdiff_t>(values.size() / 10);
+  std::nth_element(values.begin(), values.begin() + cut, values.end());
+  std::nth_element(values.begin() + cut, values.end() - 1 - cut, values.end());
+  const auto kept = static_cast<double>(values.size()) - 2 * static_cast<double>(cut);
+  return std::accumulate(values.begin() + cut, values.end() - cut, 0.0) / kept;
+}
 
 PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::function<double()>& seconds,
                          const PairingSettings& settings) {
@@ -67,8 +76,8 @@ PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::functi
     const bool clear = ci.lo - 0.02 > 0 || ci.hi + 0.02 < 0;
     if (half <= settings.half_width || (clear && half <= 0.02) || elapsed > settings.max_seconds) break;
   }
-  result.baseline_ns = median_of(result.quads, true);
-  result.candidate_ns = median_of(result.quads, false);
+  result.baseline_ns = mean_of(result.quads, true);
+  result.candidate_ns = mean_of(result.quads, false);
   result.speedup = std::exp(median(ratios));
   const Interval ci = median_interval(ratios);
   const double widening = std::log1p(spread_of(result, settings));
@@ -97,8 +106,8 @@ void summarise(const std::vector<PairedCase>& cases, const PairingSettings& sett
       drawn.reserve(one.quads.size());
       std::uniform_int_distribution<std::size_t> pick(0, one.quads.size() - 1);
       for (std::size_t k = 0; k < one.quads.size(); ++k) drawn.push_back(one.quads[pick(random)]);
-      a += median_of(drawn, true);
-      b += median_of(drawn, false);
+      a += mean_of(drawn, true);
+      b += mean_of(drawn, false);
     }
     draws.push_back(a / b);
   }

@@ -177,15 +177,14 @@ double time_baseline_alone(SuiteTask& task, const InputSet& set, gpu::Timer& tim
   const PlacedArguments placed = place(*arena, std::move(arguments), 0, 0, device);
   const Baseline baseline = task.baseline(placed.all_in(*arena, device));
   baseline.warm(timer, 10, 0.5);
-  std::array<double, 16> samples{};
+  std::vector<double> samples;
   HeldBlocks held;
-  for (double& one : samples) {
-    held.renew(device, static_cast<std::uint64_t>(&one - samples.data()));
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    held.renew(device, i);
     baseline.warm(timer, 2, 0.5);
-    one = baseline.measure(timer).event_ns;
+    samples.push_back(baseline.measure(timer).event_ns);
   }
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
+  return trimmed_mean(std::move(samples));
 }
 
 double fastest_ns(const std::optional<double>& bytes, double output_bytes, const gpu::DeviceProperties& properties) {

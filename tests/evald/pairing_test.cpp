@@ -78,5 +78,25 @@ TEST(Summary, SpeedupIsTheRatioOfSumsAndTheGeomeanIsBesideIt) {
   EXPECT_GT(perf.ci->hi, *perf.speedup);
 }
 
+TEST(TrimmedMean, LeavesOutATenthAtEitherEnd) {
+  EXPECT_DOUBLE_EQ(trimmed_mean({3}), 3);
+  EXPECT_DOUBLE_EQ(trimmed_mean({1, 2, 6}), 3);
+  EXPECT_DOUBLE_EQ(trimmed_mean({1000, 2, 3, 4, 5, 6, 7, 8, 9, -1000}), 5.5);
+}
+
+TEST(Pairing, TheSameCallOfTwoTimesIsTheSameForBothSides) {
+  PairedCase one;
+  for (int i = 0; i < 50; ++i) {  // the slower one 26 times on one side and 24 on the other
+    const double baseline = i < 26 ? 49.3e3 : 46.5e3, candidate = i >= 26 ? 49.3e3 : 46.5e3;
+    one.quads.push_back({{baseline, baseline}, {candidate, candidate}});
+  }
+  std::vector<double> baselines, candidates;
+  for (const Quad& quad : one.quads) {
+    baselines.insert(baselines.end(), quad.baseline_ns.begin(), quad.baseline_ns.end());
+    candidates.insert(candidates.end(), quad.candidate_ns.begin(), quad.candidate_ns.end());
+  }
+  EXPECT_NEAR(trimmed_mean(baselines) / trimmed_mean(candidates), 1, 0.004);
+}
+
 }  // namespace
 }  // namespace anneal::evaluator
