@@ -37,7 +37,7 @@ struct ExperimentConfig {
   std::string device = "cpu";    // cpu | cuda | cuda:N
   std::string target = "sm_90";  // cpu: what kernels are compiled for
   int jobs = 0;                  // evaluations at once; 0: the daemon's own choice
-  bool judge_refused = false;    // judge exe and perf of kernels that the policy refuses
+  bool judge_refused = false;    // time kernels that the policy refuses, too
   std::vector<llm::ModelConfig> models;
   std::vector<MethodConfig> methods;
   Budget budget;

@@ -20,6 +20,9 @@ class Prompts {
   Prompts& operator=(Prompts&&) noexcept;
   ~Prompts();
 
+  // Of the names and texts of all templates.
+  const std::string& sha256() const { return sha256_; }
+
   // `name` is "geak/debug". `data` is a JSON object: strings and numbers are placed as they are, lists and booleans
   // steer sections. Errors name the template and the missing key.
   Result<std::string> render(const std::string& name, const nlohmann::json& data) const;
@@ -28,6 +31,7 @@ class Prompts {
   struct Template;
   Prompts();
   std::map<std::string, std::unique_ptr<Template>> templates_;
+  std::string sha256_;
 };
 
 }  // namespace anneal::agents

@@ -55,6 +55,7 @@ transitions::TrajectoryRow Trajectory::row(const std::string& device) const {
                          {"device", device},
                          {"device_name", services_.evaluations.facts().device_name},
                          {"settings_sha256", services_.evaluations.facts().settings_sha256},
+                         {"prompts_sha256", services_.prompts.sha256()},
                          {"api", model_.api},
                          {"model", model_.model},
                          {"temperature", or_null(model_.sampling.temperature)},
@@ -91,15 +92,17 @@ Result<std::vector<llm::Message>> Trajectory::prompt(const std::string& name, js
   return messages;
 }
 
-awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iteration, int slot, int sample,
-                                                   std::vector<llm::Message> messages) {
+bool Trajectory::budget_is_spent() const {
   const auto& counters = services_.llm.counters();
   const long long tokens = services_.tokens_before + counters.prompt_tokens + counters.completion_tokens;
-  // What was stored before is used all the same: it has been paid for.
-  const bool spent = (services_.budget.tokens && tokens >= *services_.budget.tokens) ||
-                     (services_.end_at && std::chrono::steady_clock::now() >= *services_.end_at);
+  return (services_.budget.tokens && tokens >= *services_.budget.tokens) ||
+         (services_.end_at && std::chrono::steady_clock::now() >= *services_.end_at);
+}
+
+awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iteration, int slot, int sample,
+                                                   std::vector<llm::Message> messages) {
   llm::Request request;
-  request.only_stored = spent || !services_.uncounted_model.empty();
+  request.may_spend = [this] { return !budget_is_spent() && services_.uncounted_model.empty(); };
   request.id = call_id(role, iteration, slot, sample);
   request.trajectory = id_;
   request.place.task = task_.id;
@@ -112,11 +115,13 @@ awaitable<Result<llm::Reply>> Trajectory::complete(std::string role, int iterati
   request.model = model_.name;
   request.messages = std::move(messages);
   request.sampling = model_.sampling;
-  // Seeds of one experiment must not be the same draw.
-  if (request.sampling.seed) *request.sampling.seed += seed_;
+  // Slots and seeds that share a prompt must not be the same draw; going on with an experiment must.
+  if (request.sampling.seed) {
+    *request.sampling.seed += std::stoll(sha256_hex(request.id).substr(0, 7), nullptr, 16);
+  }
   auto reply = co_await services_.llm.complete(std::move(request));
   if (!reply && reply.error().kind == ErrorKind::budget) {
-    if (!spent) {
+    if (!budget_is_spent()) {
       co_return fail(ErrorKind::bad_input, "The server of model '" + services_.uncounted_model +
                                                "' sends no token counts, so budget.tokens cannot be kept: use "
                                                "budget.hours.");

@@ -84,6 +84,7 @@ class Trajectory {
   const std::string& last_api_error() const { return last_api_error_; }
 
  private:
+  bool budget_is_spent() const;
   std::string attempt_id(int iteration, int slot, int sample) const;
   std::string call_id(const std::string& role, int iteration, int slot, int sample) const;
   nlohmann::json attempt_event(const Attempt& attempt) const;

@@ -57,11 +57,13 @@ class ClientOfModels final : public Client {
       ++counters_.from_store;
       co_return std::move(**stored);
     }
-    if (request.only_stored) co_return fail(ErrorKind::budget, "A budget is spent.");
+    const auto spent = [&request] { return request.may_spend && !request.may_spend(); };
+    if (spent()) co_return fail(ErrorKind::budget, "A budget is spent.");
 
     if (model.stopped) co_return tl::unexpected<Error>(*model.stopped);
     const Semaphore::Permit permit = co_await model.permits.acquire();
     if (model.stopped) co_return tl::unexpected<Error>(*model.stopped);
+    if (spent()) co_return fail(ErrorKind::budget, "A budget is spent.");
     Result<void> begun = co_await store_.begin_call(request, hash);
     if (!begun) co_return tl::unexpected<Error>(begun.error());
     Answer answer = co_await send(&model, request);

@@ -3,6 +3,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ struct Request {
   std::string model;  // the name under `models:` in the configuration
   std::vector<Message> messages;
   Sampling sampling;
-  bool only_stored = false;  // nothing may be spent: a request without a stored reply is an error of kind budget
+  // Asked before the request is sent, also after it has waited for its turn; false is an error of kind budget. Empty:
+  // yes. A stored reply is found either way.
+  std::function<bool()> may_spend;
 };
 
 struct Usage {

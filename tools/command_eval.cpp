@@ -324,7 +324,7 @@ void add_eval(CLI::App& app, int& exit_code) {
   command->add_option("--out", options->out, "a folder for results.jsonl: every verdict with its cases")
       ->check(not_empty);
   command->add_option("--task", options->task, "the task that .py submissions are for")->check(not_empty);
-  command->add_flag("--policy-off", options->policy_off, "judge values of kernels that the policy refuses, too");
+  command->add_flag("--policy-off", options->policy_off, "time kernels that the policy refuses, too");
   command->footer("Exit code 0: every submission was judged, however many kernels failed; the last line counts them.");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }

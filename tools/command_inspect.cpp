@@ -259,7 +259,7 @@ void add_export(CLI::App& app, int& exit_code) {
   command->add_option("--format", options->format, "jsonl")->capture_default_str();
   command->add_option("--out", options->out, "the file to write, or - for stdout")->required()->check(not_empty);
   command->add_flag("--canonical", options->canonical,
-                    "without ids and times: a resumed and an undisturbed run give the same bytes");
+                    "without ids and times: on the cpu device a resumed and an undisturbed run give the same bytes");
   command->callback([options, &exit_code] {
     const std::vector<std::string> whats = {"transitions", "attempts", "evaluations", "dataset"};
     const std::vector<std::string> formats = {"jsonl", "csv", "parquet", "kbx"};

@@ -334,6 +334,11 @@ int run(const Options& options) {
         stderr, "anneal: %s failed; %s\n", agents::count_of(result.failed, "trajectory", "trajectories").c_str(),
         result.lost_replies > 0 ? "where replies did not arrive, --retry-errors asks for them again"
                                 : "see to the cause, then run the same command again: it goes on with what is left");
+  } else if (!result.budget_spent && result.uncounted_model.empty() &&
+             result.done + result.found_done < result.planned) {
+    code = exit_failed;
+    std::fprintf(stderr, "anneal: %d of %d trajectories were not run; run the same command again\n",
+                 result.planned - result.done - result.found_done, result.planned);
   } else if (result.lost_replies > 0) {
     std::fprintf(stderr, "anneal: %s failed (api_error); ask again with --retry-errors\n",
                  agents::count_of(result.lost_replies, "call", "calls").c_str());

@@ -1,7 +1,9 @@
 #include "transitions/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "transitions/design.h"
@@ -147,14 +149,19 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
       m["repair_bias"] = repair_json(arm);
       m["speedup_decay"] = decay_json(arm);
       json kinds = json::object(), weighted = json::object();
-      std::map<std::string, std::vector<double>> ratios;
+      std::map<std::size_t, std::vector<double>> logs_of;  // by child: one made of several parents is one edit
       for (const Transition& t : transitions[f]) {
         const AttemptRecord& child = records.attempts[t.child];
         const TrajectoryRecord& trajectory = *trajectory_of.at(child.trajectory);
         if (std::pair(trajectory.method, trajectory.model) != key) continue;
         count(kinds, t.kind);
         count(weighted, t.kind, t.weight);
-        if (t.ratio) ratios[trajectory.task].push_back(*t.ratio);
+        if (t.ratio) logs_of[t.child].push_back(std::log(*t.ratio));
+      }
+      std::map<std::string, std::vector<double>> ratios;
+      for (const auto& [child, logs] : logs_of) {
+        const double mean_log = std::accumulate(logs.begin(), logs.end(), 0.0) / static_cast<double>(logs.size());
+        ratios[trajectory_of.at(records.attempts[child].trajectory)->task].push_back(std::exp(mean_log));
       }
       m["transitions"] = kinds;
       m["transitions_weighted"] = weighted;
@@ -176,7 +183,8 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
       m["prompt_tokens"] = prompt;
       m["completion_tokens"] = completion;
       for (const CategoryRates& rates : by_category(arm))
-        categories.push_back({{"category", rates.category},
+        categories.push_back({{"key", arm_name},
+                              {"category", rates.category},
                               {"method", key.first},
                               {"model", key.second},
                               {"call_rate", rates.call["rate"]},

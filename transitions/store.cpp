@@ -195,7 +195,7 @@ std::string differing_key(const nlohmann::json& stored, const nlohmann::json& wa
 
 // Of the keys that all trajectories of an experiment share, the first that differs.
 std::string differing_device(const nlohmann::json& stored, const nlohmann::json& wanted) {
-  for (const char* key : {"device_name", "settings_sha256"})
+  for (const char* key : {"device_name", "settings_sha256", "prompts_sha256"})
     if (stored.contains(key) && wanted.contains(key) && stored[key] != wanted[key]) return key;
   return "";
 }
@@ -214,6 +214,11 @@ Error ran_otherwise(const std::filesystem::path& file, const TrajectoryRow& row,
               text(wanted) +
               "': figures of two devices must not be mixed. Choose another --db, or name the device of "
               "before with --set device=... (on the cpu also --set target=...).";
+  } else if (key == "prompts_sha256") {
+    message =
+        "The prompts were others when the experiment" + where +
+        " began (`prompts_sha256`): figures of two sets of prompts must not be mixed. Put prompts/ back as it was, "
+        "or choose another --db.";
   } else if (key == "device") {
     message = "Task " + row.task + " already ran on device " + text(stored) + " (`device`)" + where + ", not on " +
               text(wanted) + "; go on with --set device=" + text(stored) + ", or choose another --db.";

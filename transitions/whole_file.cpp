@@ -31,7 +31,20 @@ std::string write_failure() { return errno == 0 ? "the disk may be full" : std::
 Result<void> write_whole_file(const std::filesystem::path& path,
                               const std::function<Result<void>(std::ostream& out)>& write) {
   if (is_database(path)) return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");
-  const std::filesystem::path temporary = path.string() + ".tmp";
+  std::error_code unknown;
+  // A device or a pipe is written to; a new file in its place would be another thing.
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
+    errno = 0;
+    std::ofstream out(path, std::ios::binary);
+    const Result<void> written = out ? write(out) : Result<void>();
+    out.close();
+    if (!out) return fail(ErrorKind::missing, path.string() + ": cannot be written: " + write_failure() + ".");
+    return written;
+  }
+  // Of a link, what it leads to.
+  const std::filesystem::path whole =
+      std::filesystem::is_symlink(path, unknown) ? std::filesystem::weakly_canonical(path, unknown) : path;
+  const std::filesystem::path temporary = whole.string() + ".tmp";
   const auto failed = [&](const std::string& why) {
     std::error_code ignored;
     std::filesystem::remove(temporary, ignored);
@@ -50,7 +63,7 @@ Result<void> write_whole_file(const std::filesystem::path& path,
   }
   if (!force_to_disk(temporary)) return failed(write_failure());
   std::error_code error;
-  std::filesystem::rename(temporary, path, error);
+  std::filesystem::rename(temporary, whole, error);
   if (error) return failed(error.message());
   return {};
 }

@@ -56,7 +56,7 @@ class ScriptedLlm : public llm::Client {
     auto found = co_await store_.find_reply(request.id, hash);
     if (!found) co_return tl::unexpected(found.error());
     if (*found) co_return **found;
-    if (request.only_stored) co_return fail(ErrorKind::budget, "spent");
+    if (request.may_spend && !request.may_spend()) co_return fail(ErrorKind::budget, "spent");
     auto begun = co_await store_.begin_call(request, hash);
     if (!begun) co_return tl::unexpected(begun.error());
     ++asked[key_of(request.place)];
