@@ -1,5 +1,6 @@
 #include "evaluator/daemon/tree_watch.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 #include <map>
 #include <set>
 
+#include "evaluator/daemon/unique_fd.h"
+
 namespace anneal::evaluator {
 
 namespace {
@@ -17,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string text_of(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file ? rest_of(file.get()) : "";
 }
 
 // The number after `name` in a file of lines "name:   number kB".
@@ -48,6 +51,14 @@ std::optional<std::uint64_t> limit_in(const char* path) {
 }
 
 }  // namespace
+
+std::string rest_of(int file) {
+  std::string text;
+  char part[4096];
+  for (ssize_t count; (count = ::read(file, part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(count));
+  return text;
+}
 
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;

@@ -17,6 +17,10 @@ inline constexpr int memory_exceeded_status = 98;
 inline constexpr int folder_exceeded_status = 99;
 inline constexpr int machine_short_status = 100;
 
+// What is left to read of an open file, empty where reading fails: those below /proc/PID do (ESRCH) when the process
+// has ended since, and a stream would throw then.
+std::string rest_of(int file);
+
 // Every process below this one, at any depth.
 std::vector<pid_t> descendants();
 

@@ -148,7 +148,13 @@ void serve_spawn(Channel& judge, const json& request, std::vector<UniqueFd>& des
   const long pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
   if (pid == 0) {
     PyOS_AfterFork_Child();
-    run_init(settings, abilities, socket);
+    // Nothing thrown here may reach the frames below, which are the judge's: they would go on as if this were it.
+    try {
+      run_init(settings, abilities, socket);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "anneal-evald: the parent of a kernel's process: %s\n", error.what());
+    }
+    ::_exit(sandbox_failed_status);
   }
   PyOS_AfterFork_Parent();
   if (pid < 0) {
@@ -211,7 +217,12 @@ Channel fork_zygote(const SandboxAbilities& abilities) {
     PyOS_AfterFork_Child();
     judge_end = Channel();
     ::close(3);  // the orchestrator's socket
-    run_zygote(std::move(zygote_end), abilities);
+    try {
+      run_zygote(std::move(zygote_end), abilities);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "anneal-evald: the zygote: %s\n", error.what());
+    }
+    ::_exit(1);
   }
   PyOS_AfterFork_Parent();
   return std::move(judge_end);

@@ -1,5 +1,6 @@
 #include "evaluator/daemon/tree_watch.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -122,6 +123,18 @@ TEST(TreeWatch, SharesTheMachineAmongCandidates) {
   const std::uint64_t share = memory_share(1);
   EXPECT_TRUE(share < 256 * mib || share % (256 * mib) == 0)
       << "the settings' hash holds it: small changes must not show";
+}
+
+// A process may end between the opening and the reading of its /proc files. That threw out of the watch, and with it
+// out of the process that watches: kernels were charged with an end that was not theirs.
+TEST(TreeWatch, ReadsNothingOfAProcessThatHasJustEnded) {
+  const pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  const int file = ::open(("/proc/" + std::to_string(ended) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  ::waitpid(ended, nullptr, 0);
+  EXPECT_EQ(rest_of(file), "");
+  ::close(file);
 }
 
 }  // namespace
