@@ -117,19 +117,24 @@ class ChatProvider final : public Provider {
       return attempt;
     }
     attempt.status = response->status;
-    // A server that echoes the key must not get it into a log or a store.
+    // A server that echoes the key must not get it into a log or a store: as it stands in the body, nor as JSON escapes
+    // it.
     const std::string body = without_key(response->body, key_);
     if (response->status == 200) {
       auto parsed = parse_chat_reply(body);
       if (parsed) {
-        attempt.reply = std::move(*parsed);
+        Reply& reply = attempt.reply.emplace(std::move(*parsed));
+        for (std::string* text : {&reply.text, &reply.reasoning, &reply.finish_reason, &reply.served_model}) {
+          *text = without_key(std::move(*text), key_);
+        }
         return attempt;
       }
-      attempt.problem = parsed.error().message;
+      attempt.problem = without_key(parsed.error().message, key_);
       attempt.retry = parsed.error().cut_off || is_retryable(parsed.error().status);
       return attempt;
     }
-    attempt.problem = "HTTP " + std::to_string(response->status) + " from " + url_ + ": " + server_message(body);
+    attempt.problem =
+        "HTTP " + std::to_string(response->status) + " from " + url_ + ": " + without_key(server_message(body), key_);
     attempt.retry = is_retryable(response->status);
     attempt.fatal = is_fatal(response->status);
     if (response->status == 401 || response->status == 403) {

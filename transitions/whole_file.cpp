@@ -30,7 +30,6 @@ std::string write_failure() { return errno == 0 ? "the disk may be full" : std::
 
 Result<void> write_whole_file(const std::filesystem::path& path,
                               const std::function<Result<void>(std::ostream& out)>& write) {
-  if (is_database(path)) return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");
   std::error_code unknown;
   // A device or a pipe is written to; a new file in its place would be another thing.
   if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
@@ -41,6 +40,7 @@ Result<void> write_whole_file(const std::filesystem::path& path,
     if (!out) return fail(ErrorKind::missing, path.string() + ": cannot be written: " + write_failure() + ".");
     return written;
   }
+  if (is_database(path)) return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");
   // Of a link, what it leads to.
   const std::filesystem::path whole =
       std::filesystem::is_symlink(path, unknown) ? std::filesystem::weakly_canonical(path, unknown) : path;

@@ -244,6 +244,15 @@ TEST(Client, SendsTheKeyAndLetsItIntoNoText) {
   const auto echoed = echo.complete("r2");
   ASSERT_TRUE(echoed);
   EXPECT_EQ(echoed->text, "you sent [key]");
+  // JSON may spell it otherwise.
+  HttpResponse spelt = good("you sent KEY"), refusing = response_of(error_response(400, "Incorrect API key KEY"));
+  for (HttpResponse* one : {&spelt, &refusing}) one->body.replace(one->body.find("KEY"), 3, "\\u0073k-very-secret-123");
+  Scripted escaped({spelt, refusing}, config);
+  const auto spelt_out = escaped.complete("r3");
+  ASSERT_TRUE(spelt_out);
+  EXPECT_EQ(spelt_out->text, "you sent [key]");
+  static_cast<void>(escaped.complete("r4"));
+  EXPECT_THAT(escaped.store.replies["r4"].error, HasSubstr("Incorrect API key [key]"));
 
   const HttpRequest& sent = s.transport->sent[0];
   EXPECT_EQ(sent.url, "https://api.example/v1/chat/completions");
@@ -309,6 +318,30 @@ TEST(Client, KeepsToTheConcurrencyOfTheModel) {
   EXPECT_EQ(ok, 15);
   EXPECT_LE(server.peak(), 3);
   EXPECT_GE(server.peak(), 2);
+}
+
+TEST(Client, SendsNothingMoreWhenTheBudgetWasSpentWhileACallWaited) {
+  LocalServer::Response slow = chat_response("code");
+  slow.delay = 20ms;
+  LocalServer server(LocalServer::script({slow}));
+  asio::io_context io;
+  MemoryStore store;
+  ModelConfig config = model_at(server.base_url());
+  config.limits.concurrency = 1;
+  auto client = Client::create(io, {config}, store);
+  ASSERT_TRUE(client);
+  int ok = 0, refused = 0;
+  for (int i = 0; i < 10; ++i) {
+    Request request = request_with("r" + std::to_string(i));
+    request.may_spend = [&ok] { return ok < 2; };
+    asio::co_spawn(io, (*client)->complete(std::move(request)), [&](std::exception_ptr, Result<Reply> reply) {
+      ok += reply && reply->ok;
+      refused += !reply && reply.error().kind == ErrorKind::budget;
+    });
+  }
+  io.run();
+  EXPECT_EQ(ok + refused, 10);
+  EXPECT_LE(server.requests().size(), 3u) << "one more may have begun before the second was counted";
 }
 
 TEST(Client, SurvivesARoughServer) {

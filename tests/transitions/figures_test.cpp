@@ -57,6 +57,18 @@ TEST(Figures, BarriersDrawTasksWhereAttemptsAreClustered) {
   EXPECT_NEAR(call["ci"][1].get<double>(), 0.75, 1e-12);
 }
 
+// Every bootstrap draw of them is 0; more seeds must not claim certainty.
+TEST(Figures, ARateThatAllTasksAgreeOnHasWilsonsInterval) {
+  Made made;
+  for (int task = 0; task < 10; ++task)
+    for (int seed = 0; seed < 3; ++seed) made.attempt("t" + std::to_string(10 + task), 0, false, {}, seed);
+  const json strict = iterations_json(made.arm())[0]["strict"];
+  EXPECT_EQ(strict["rate"], 0.0);
+  EXPECT_EQ(strict["of"], 30);
+  EXPECT_EQ(strict["ci"][0], 0.0);
+  EXPECT_NEAR(strict["ci"][1].get<double>(), 0.2775, 1e-4);  // Wilson, 0 of 10
+}
+
 TEST(Figures, ProportionsOfOneUnitATaskAreWilsons) {
   const Bounds plain = *proportion_bounds({{"a", {1, 1}}, {"b", {0, 1}}, {"c", {0, 0}}});
   EXPECT_EQ(plain.lo, wilson(1, 2)->lo);

@@ -202,6 +202,19 @@ TEST_F(StoreTest, AnotherDeviceModelOrJudgeOfAnExperimentIsAnErrorThatSaysWhatTo
   }
 }
 
+TEST_F(StoreTest, OtherPromptsThanAnExperimentBeganWithAreAnError) {
+  base();
+  const auto row = [](const char* id, const char* prompts) {
+    const nlohmann::json json = {{"iterations", 3}, {"device_name", "cpu"}, {"prompts_sha256", prompts}};
+    return TrajectoryRow{id, "e", "gelu", "geak", "m", 0, json.dump()};
+  };
+  ok(store_->put_trajectory(row("t", "a")));
+  ok(store_->put_trajectory(row("u", "a")));
+  const Result<void> other = wait(store_->put_trajectory(row("new", "b")));
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("Put prompts/ back as it was, or choose another --db"));
+}
+
 // The tables of schema version 1 with one judged trajectory.
 TEST_F(StoreTest, AFileOfSchemaOneIsMigratedAndKeepsWhatItsTrajectoriesRanWith) {
   base();

@@ -1,7 +1,10 @@
 #include "transitions/whole_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -41,6 +44,26 @@ TEST(WholeFile, KeepsTheOldFileWhereTheWriterFails) {
   EXPECT_EQ(written.error().message, "a damaged text");
   EXPECT_EQ(folder.read("a.jsonl"), "old");
   EXPECT_FALSE(fs::exists(folder.path() / "a.jsonl.tmp"));
+}
+
+TEST(WholeFile, WritesToAPipeAndThroughALinkAndReplacesNeither) {
+  TemporaryFolder folder;
+  const fs::path pipe = folder.path() / "pipe", link = folder.path() / "link";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(write(pipe, "new"));
+  char text[8] = {};
+  EXPECT_EQ(::read(reader, text, sizeof text), 3);
+  EXPECT_STREQ(text, "new");
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  folder.write("a.jsonl", "old");
+  fs::create_symlink("a.jsonl", link);
+  ASSERT_TRUE(write(link, "new"));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(folder.read("a.jsonl"), "new");
 }
 
 TEST(WholeFile, GoesOverNoDatabase) {
