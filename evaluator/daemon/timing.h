@@ -52,7 +52,8 @@ struct TimingJob {
 // MachineFault.
 TimedCase time_case(const TimingJob& job);
 
-// Trimmed mean (pairing.h) of 16 samples of the baseline on a new draw when no candidate lives, in ns. The caller holds the device alone.
+// Trimmed mean (pairing.h) of 16 samples of the baseline on a new draw when no candidate lives, in ns. The caller holds
+// the device alone.
 double time_baseline_alone(SuiteTask& task, const InputSet& set, gpu::Timer& timer, int device);
 
 // The least time in ns in which a GPU can do a case with cold inputs: 0.9 times (bytes that the semantics require, less
