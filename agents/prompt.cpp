@@ -63,7 +63,7 @@ Prompts::~Prompts() = default;
 
 Result<Prompts> Prompts::load(const fs::path& folder) {
   Prompts prompts;
-  std::map<std::string, std::string> texts;  // in the order of their names, whatever the folder's
+  std::map<std::string, std::string> hashes;  // in the order of names, whatever the folder's
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->path().extension() != ".mustache") continue;
@@ -76,14 +76,14 @@ Result<Prompts> Prompts::load(const fs::path& folder) {
       return fail(ErrorKind::bad_input, at->path().string() + ": " + parsed->parsed.error_message() + ".");
     }
     std::string name = fs::relative(at->path(), folder, error).replace_extension().generic_string();
-    texts[name] = sha256_hex(text.str());
+    hashes[name] = sha256_hex(text.str());
     prompts.templates_.emplace(std::move(name), std::move(parsed));
   }
   if (error || prompts.templates_.empty()) {
     return fail(ErrorKind::missing, folder.string() + ": holds no prompt template; set ANNEAL_DATA_DIR to the folder " +
                                         "that has prompts/ and tasks/.");
   }
-  prompts.sha256_ = sha256_hex(nlohmann::json(texts).dump());
+  prompts.sha256_ = sha256_hex(nlohmann::json(hashes).dump());
   return prompts;
 }
 

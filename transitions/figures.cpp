@@ -40,16 +40,16 @@ struct Rate {
   json to_json() const {
     std::vector<double> tasks;
     std::int64_t whole = 0;  // tasks at 1
-    bool plain = true, none = true;
+    bool plain = true;
     for (const auto& [task, values] : by_task) {
       tasks.push_back(*mean(values));
       whole += tasks.back() == 1.0;
-      none = none && tasks.back() == 0.0;
       plain = plain && values.size() == 1 && (values[0] == 0.0 || values[0] == 1.0);
     }
+    const std::optional<double> rate = mean(tasks);
     std::optional<Bounds> ci;
     // Where all tasks are at 0, or all at 1, every bootstrap draw is the same.
-    if (plain || none || whole == static_cast<std::int64_t>(tasks.size()))
+    if (plain || rate == 0.0 || rate == 1.0)
       ci = wilson(whole, static_cast<std::int64_t>(tasks.size()));
     else
       ci = bootstrap_tasks(tasks.size(), [&tasks](const std::vector<std::size_t>& sample) -> std::optional<double> {
@@ -57,7 +57,7 @@ struct Rate {
         for (std::size_t i : sample) sum += tasks[i];
         return sum / static_cast<double>(sample.size());
       });
-    return {{"rate", number(mean(tasks))}, {"count", passed}, {"of", attempts}, {"ci", bounds(ci)}};
+    return {{"rate", number(rate)}, {"count", passed}, {"of", attempts}, {"ci", bounds(ci)}};
   }
 };
 

@@ -28,7 +28,7 @@ nlohmann::json fast_p_json(const Arm& arm);
 nlohmann::json total_outcome_json(const Arm& arm);
 nlohmann::json barriers_json(const Arm& arm);
 nlohmann::json rescue_json(const Arm& arm);
-// {geomean, geomean_ci, n, source} of child over parent; by task, one value a pair.
+// {geomean, geomean_ci, n, source} of child over parent; by task, one value a child.
 nlohmann::json parent_child_json(const std::map<std::string, std::vector<double>>& ratios);
 
 struct CategoryRates {

@@ -1,9 +1,7 @@
 #include "transitions/report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "transitions/design.h"
@@ -149,20 +147,19 @@ Result<nlohmann::json> report(const std::vector<std::filesystem::path>& files) {
       m["repair_bias"] = repair_json(arm);
       m["speedup_decay"] = decay_json(arm);
       json kinds = json::object(), weighted = json::object();
-      std::map<std::size_t, std::vector<double>> logs_of;  // by child: one made of several parents is one edit
+      std::map<std::size_t, std::vector<double>> by_child;  // one made of several parents is one edit
       for (const Transition& t : transitions[f]) {
         const AttemptRecord& child = records.attempts[t.child];
         const TrajectoryRecord& trajectory = *trajectory_of.at(child.trajectory);
         if (std::pair(trajectory.method, trajectory.model) != key) continue;
         count(kinds, t.kind);
         count(weighted, t.kind, t.weight);
-        if (t.ratio) logs_of[t.child].push_back(std::log(*t.ratio));
+        if (t.ratio) by_child[t.child].push_back(*t.ratio);
       }
       std::map<std::string, std::vector<double>> ratios;
-      for (const auto& [child, logs] : logs_of) {
-        const double mean_log = std::accumulate(logs.begin(), logs.end(), 0.0) / static_cast<double>(logs.size());
-        ratios[trajectory_of.at(records.attempts[child].trajectory)->task].push_back(std::exp(mean_log));
-      }
+      for (const auto& [child, its] : by_child)
+        if (const auto ratio = geomean(its))
+          ratios[trajectory_of.at(records.attempts[child].trajectory)->task].push_back(*ratio);
       m["transitions"] = kinds;
       m["transitions_weighted"] = weighted;
       m["parent_child_ratio"] = parent_child_json(ratios);

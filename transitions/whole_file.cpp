@@ -32,38 +32,36 @@ Result<void> write_whole_file(const std::filesystem::path& path,
                               const std::function<Result<void>(std::ostream& out)>& write) {
   std::error_code unknown;
   // A device or a pipe is written to; a new file in its place would be another thing.
-  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
-    errno = 0;
-    std::ofstream out(path, std::ios::binary);
-    const Result<void> written = out ? write(out) : Result<void>();
-    out.close();
-    if (!out) return fail(ErrorKind::missing, path.string() + ": cannot be written: " + write_failure() + ".");
-    return written;
+  const bool in_place = std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown);
+  if (!in_place && is_database(path)) {
+    return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");
   }
-  if (is_database(path)) return fail(ErrorKind::bad_input, path.string() + " is a database; write to another file.");
   // Of a link, what it leads to.
   const std::filesystem::path whole =
       std::filesystem::is_symlink(path, unknown) ? std::filesystem::weakly_canonical(path, unknown) : path;
-  const std::filesystem::path temporary = whole.string() + ".tmp";
-  const auto failed = [&](const std::string& why) {
+  const std::filesystem::path target = in_place ? path : std::filesystem::path(whole.string() + ".tmp");
+  const auto take_back = [&] {
     std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
+    if (!in_place) std::filesystem::remove(target, ignored);
+  };
+  const auto failed = [&](const std::string& why) {
+    take_back();
     return fail(ErrorKind::missing, path.string() + ": cannot be written: " + why + ".");
   };
   errno = 0;
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  std::ofstream out(target, std::ios::binary | std::ios::trunc);
   if (!out) return failed(write_failure());
   const Result<void> written = write(out);
   out.close();
   if (!out) return failed(write_failure());
   if (!written) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
+    take_back();
     return written;
   }
-  if (!force_to_disk(temporary)) return failed(write_failure());
+  if (in_place) return {};
+  if (!force_to_disk(target)) return failed(write_failure());
   std::error_code error;
-  std::filesystem::rename(temporary, whole, error);
+  std::filesystem::rename(target, whole, error);
   if (error) return failed(error.message());
   return {};
 }

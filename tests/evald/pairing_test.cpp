@@ -85,17 +85,15 @@ TEST(TrimmedMean, LeavesOutATenthAtEitherEnd) {
 }
 
 TEST(Pairing, TheSameCallOfTwoTimesIsTheSameForBothSides) {
-  PairedCase one;
-  for (int i = 0; i < 50; ++i) {  // the slower one 26 times on one side and 24 on the other
+  PairingSettings settings;
+  settings.min_quads = settings.max_quads = 50;
+  const auto draw = [](int i) -> Quad {  // the slower one 26 times on one side and 24 on the other
     const double baseline = i < 26 ? 49.3e3 : 46.5e3, candidate = i >= 26 ? 49.3e3 : 46.5e3;
-    one.quads.push_back({{baseline, baseline}, {candidate, candidate}});
-  }
-  std::vector<double> baselines, candidates;
-  for (const Quad& quad : one.quads) {
-    baselines.insert(baselines.end(), quad.baseline_ns.begin(), quad.baseline_ns.end());
-    candidates.insert(candidates.end(), quad.candidate_ns.begin(), quad.candidate_ns.end());
-  }
-  EXPECT_NEAR(trimmed_mean(baselines) / trimmed_mean(candidates), 1, 0.004);
+    return {{baseline, baseline}, {candidate, candidate}};
+  };
+  const PairedCase one = measure_pairs(draw, [] { return 0.0; }, settings);
+  ASSERT_EQ(one.quads.size(), 50u);
+  EXPECT_NEAR(one.baseline_ns / one.candidate_ns, 1, 0.004);
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ TEST_F(TasksLint, NamesEveryPlantedFault) {
   }
 }
 
-TEST_F(TasksLint, TellsOneTaskInOneLine) {
+TEST_F(TasksLint, TellsWhatIsWrongBelowTheTask) {
   Planted clamped{.stem = "clamped"};
   clamped.cases = "    yield make.case('a', input=make.normal(200).map(lambda t: t.clamp(-1, 1)))\n";
   folder.write("data/tasks/Math/clamped.py", text_of(clamped));

@@ -102,6 +102,11 @@ def _within(path):
     return ".".join([own, *names[at:]]), at == len(names)
 
 
+def _is_followed(path):
+    """Whether names that stand for `path` are followed, and it is not used as a value itself."""
+    return path in FOLLOWED or _within(path)[1]
+
+
 class _Aliases:
     """Which dotted paths a name of the file may stand for. Scopes are not told apart: a name is what it is anywhere."""
 
@@ -256,7 +261,7 @@ class _Findings(ast.NodeVisitor):
     def _check_value(self, node):
         """A module is written before a dot or given another name, and nowhere else: it could not be followed."""
         for path in self.aliases.of(node):
-            if path in FOLLOWED or _within(path)[1]:
+            if _is_followed(path):
                 self._refuse(node, f"{path} is used as a value")
 
     def _check_store(self, node, value, name):
@@ -317,7 +322,7 @@ class _Findings(ast.NodeVisitor):
         if not isinstance(node.ctx, ast.Load):
             written = self.aliases.of(node.value)
             if isinstance(node.value, ast.Name):  # else it may be another function's variable
-                written = {one for one in written if one in FOLLOWED or one == "os.environ" or _within(one)[1]}
+                written = {one for one in written if _is_followed(one) or one == "os.environ"}
             for path in written:
                 self._refuse(node, f"assigns to an element of {path}")
         self.generic_visit(node)
@@ -395,7 +400,7 @@ class _Findings(ast.NodeVisitor):
         """A name for a module, so not a use of the module as a value. Its own path is checked as ever."""
         base, names = _chain(value)
         if not (isinstance(target, ast.Name) and isinstance(base, ast.Name)
-                and any(one in FOLLOWED or _within(one)[1] for one in self.aliases.of(value))):
+                and any(map(_is_followed, self.aliases.of(value)))):
             return False
         self._check_access(value, base, names)
         return not self.in_class  # what a class holds is reached through the class

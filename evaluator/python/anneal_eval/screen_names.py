@@ -136,11 +136,11 @@ ACCESSORS = {"getattr", "setattr", "delattr"}  # read as what they access, if th
 NEVER_ASSIGNED = {"run", "device_caches", "create_binder", "_call_hook", "pre_run_hooks"}
 FLAGS = {"allow_tf32", "enabled", "benchmark", "benchmark_limit", "deterministic", "fp32_precision", "conv",
          "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"}  # of torch.backends
-# Names that stand for these are followed, and they themselves are not used as values.
 # Called with no more positional arguments than this and these keywords, and not used otherwise: `wraps` would copy any
 # attribute that it is told to.
 CALLS = {
     "functools.wraps": (1, set()),
     "logging.basicConfig": (0, {"level", "format", "datefmt", "force", "stream"}),
 }
+# Besides modules, names that stand for these are followed, and they themselves are not used as values.
 FOLLOWED = set(ONLY) - {"os.environ"} | set(CALLS)
