@@ -39,7 +39,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 10;
+constexpr int judge_version = 11;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -192,9 +192,9 @@ class Evaluation {
     return true;
   }
 
-  void call() {
-    const auto start = Clock::now();
-    stage_ = &verdict_.call.failure_class;
+  // A fresh process in a fresh folder, which holds the kernel's file. Returns the file's path.
+  std::string start_candidate() {
+    candidate_.reset();
     const std::optional<unsigned> user = next_candidate_user(judge_.zygote_->abilities());
     scratch_ = std::make_unique<ScratchFolder>(judge_.settings_.run_folder, user);
     const std::string path = scratch_->path() + "/kernel_" + verdict_.code_sha256.substr(0, 16) + ".py";
@@ -209,14 +209,23 @@ class Evaluation {
                         settings.device >= 0,
                         user.value_or(judge_.zygote_->abilities().own_user)};
     candidate_ = std::make_unique<CandidateHandle>(*judge_.zygote_, settings);
+    return path;
+  }
+
+  json load(const std::string& path) {
+    return candidate_->ask({{"op", "load"}, {"path", path}, {"entry", order_.task}}, judge_.settings_.call_seconds);
+  }
+
+  void call() {
+    const auto start = Clock::now();
+    stage_ = &verdict_.call.failure_class;
+    const std::string path = start_candidate();
     if (!passed_scan(path)) {
       verdict_.call.seconds = seconds_since(start);
       return;
     }
     const auto shared = checking();
-    const json loaded =
-        candidate_->ask({{"op", "load"}, {"path", path}, {"entry", order_.task}}, judge_.settings_.call_seconds);
-    if (passed_call(loaded)) {
+    if (passed_call(load(path))) {
       const double left = std::max(1.0, judge_.settings_.call_seconds - seconds_since(start));
       passed_call(run_candidate_on(set_of(task_->case_names().front(), "standard"), left).reply);
     }
@@ -572,48 +581,34 @@ class Evaluation {
       return;
     }
     PairingSettings settings;
-    settings.max_seconds = judge_.settings_.perf_seconds_a_case;
-    int samples = 0, syncs = 0, side_streams = 0;
-    std::string other_work;
+    settings.max_seconds = judge_.settings_.perf_seconds_a_case / 2;  // two pairs of processes share them
+    stage_ = &perf.reason;
+    const std::vector<std::string> names = task_->perf_case_names();
+    std::vector<std::vector<PairedCase>> timed(names.size());  // of each case, by pair of processes
+    const auto is_settled = [&](const std::vector<PairedCase>& one) { return settled(one, settings); };
+    for (int pair = 0; !std::all_of(timed.begin(), timed.end(), is_settled); ++pair) {
+      if (pair > 0) renew_pair();
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        if (is_settled(timed[i])) continue;
+        std::optional<PairedCase> one = time_at_scale(names[i], settings);
+        if (!one) return;
+        timed[i].push_back(std::move(*one));
+      }
+    }
+    if (refuse_other_work(other_work_)) return;
+    candidate_.reset();
     std::vector<PairedCase> measured;
     std::optional<double> bytes = 0, flops = 0;
     double candidate_seconds = 0;
-    stage_ = &perf.reason;
-    for (const std::string& name : task_->perf_case_names()) {
-      CaseVerdict at_scale = judge_case(name, "perf");
-      if (!passes(at_scale)) {
-        fail_at_scale(std::move(at_scale));
-        return;
-      }
-      const Cost cost = task_->cost(set_of(name, "perf"));
-      TimedCase timed;
-      try {
-        timed = time(name, cost, settings);
-      } catch (const TimingStopped& stopped) {
-        if (other_work.empty()) other_work = stopped.other_work;
-        if (refuse_other_work(other_work)) return;
-        stop_perf(stopped.status, "case " + name + ": " + stopped.reason);
-        if (stopped.too_slow) verdict_.flags.push_back("too_slow");
-        return;
-      }
-      if (timed.wrong) {
-        fail_at_scale(std::move(*timed.wrong));
-        return;
-      }
-      if (other_work.empty()) other_work = timed.other_work;
-      samples += timed.samples;
-      syncs += timed.syncs;
-      side_streams += timed.side_streams;
-      const PairedCase& paired = timed.paired;
-      perf.cases.push_back({name, paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const PairedCase& paired = measured.emplace_back(pooled(timed[i], settings));
+      const Cost cost = task_->cost(set_of(names[i], "perf"));
+      perf.cases.push_back({names[i], paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
                             static_cast<int>(paired.quads.size()), 0, cost.bytes, cost.flops});
       bytes = bytes && cost.bytes ? std::optional(*bytes + *cost.bytes) : std::nullopt;
       flops = flops && cost.flops ? std::optional(*flops + *cost.flops) : std::nullopt;
       candidate_seconds += paired.candidate_ns * 1e-9;
-      measured.push_back(std::move(timed.paired));
     }
-    if (refuse_other_work(other_work)) return;
-    candidate_.reset();
     for (const PerfCase& one : perf.cases) {
       const std::string slowed = slowed_baseline(one, settings);
       if (slowed.empty()) continue;
@@ -628,9 +623,53 @@ class Evaluation {
     summarise(measured, settings, perf);
     if (bytes) perf.gbps = *bytes / candidate_seconds * 1e-9;
     if (flops) perf.tflops = *flops / candidate_seconds * 1e-12;
-    if (2 * syncs > samples) verdict_.flags.push_back("needs_sync");
-    if (2 * side_streams > samples) verdict_.flags.push_back("side_streams");
+    if (2 * syncs_ > samples_) verdict_.flags.push_back("needs_sync");
+    if (2 * side_streams_ > samples_) verdict_.flags.push_back("side_streams");
     perf.seconds = seconds_since(perf_start_);
+  }
+
+  // One perf case, judged and then timed, by the processes that are running. Nothing when that ended the stage.
+  std::optional<PairedCase> time_at_scale(const std::string& name, const PairingSettings& settings) {
+    CaseVerdict at_scale = judge_case(name, "perf");
+    if (!passes(at_scale)) {
+      fail_at_scale(std::move(at_scale));
+      return std::nullopt;
+    }
+    TimedCase timed;
+    try {
+      timed = time(name, task_->cost(set_of(name, "perf")), settings);
+    } catch (const TimingStopped& stopped) {
+      if (other_work_.empty()) other_work_ = stopped.other_work;
+      if (refuse_other_work(other_work_)) return std::nullopt;
+      stop_perf(stopped.status, "case " + name + ": " + stopped.reason);
+      if (stopped.too_slow) verdict_.flags.push_back("too_slow");
+      return std::nullopt;
+    }
+    if (timed.wrong) {
+      fail_at_scale(std::move(*timed.wrong));
+      return std::nullopt;
+    }
+    if (other_work_.empty()) other_work_ = timed.other_work;
+    samples_ += timed.samples;
+    syncs_ += timed.syncs;
+    side_streams_ += timed.side_streams;
+    return std::move(timed.paired);
+  }
+
+  // The next pair of processes: a fresh candidate, and on the judge's side, which cannot be started anew, other memory.
+  void renew_pair() {
+    {
+      const std::unique_lock alone(judge_.device_);
+      judge_.timer_ = gpu::Timer::create(judge_.settings_.device);
+      const py::gil_scoped_acquire gil;
+      py::module_::import("torch").attr("cuda").attr("empty_cache")();
+    }
+    const std::string path = start_candidate();
+    const auto shared = checking();
+    const json loaded = load(path);
+    if (loaded.value("class", "crashed") != "ok") {
+      throw CandidateLost{loaded.value("class", "crashed"), "when imported once more: " + loaded.value("message", "")};
+    }
   }
 
   // What timed calls showed that the cases did not. Whether that ends perf.
@@ -737,11 +776,13 @@ class Evaluation {
   SuiteTask* task_ = nullptr;
   TaskRules rules_;
   std::string draw_, detail_;
-  InputSet in_progress_;                // of the exe or perf case that the candidate is working on
-  std::vector<std::string> forbidden_;  // what the static screen found
-  std::string host_compute_;            // the first operator of torch that did a kernel's work
-  double perf_output_bytes_ = 0;        // of the perf case judged last
-  std::int64_t perf_largest_ = 0;       // elements of its largest tensor
+  InputSet in_progress_;                            // of the exe or perf case that the candidate is working on
+  std::vector<std::string> forbidden_;              // what the static screen found
+  std::string host_compute_;                        // the first operator of torch that did a kernel's work
+  double perf_output_bytes_ = 0;                    // of the perf case judged last
+  std::int64_t perf_largest_ = 0;                   // elements of its largest tensor
+  std::string other_work_;                          // what did the work in a timed call, if not the candidate's kernels
+  int samples_ = 0, syncs_ = 0, side_streams_ = 0;  // as in TimedCase, of all timed cases
   Verdict verdict_;
   const std::string* stage_ = nullptr;  // the field of the stage in progress
   Clock::time_point exe_start_, perf_start_;
