@@ -99,8 +99,9 @@ class CandidateProcess {
 
   json run(const json& request) {
     outputs_.clear();
-    const py::list arguments = arguments_from(request, "arguments");
-    return described(runner_.attr("call")(arguments, request.value("left_out", "nothing")));
+    held_arguments_ = arguments_from(request, "arguments");
+    return described(
+        runner_.attr("call")(held_arguments_, request.value("left_out", "nothing"), request.value("sealed", false)));
   }
 
   // `answered`: (outcome as JSON text, list of outputs), as Candidate.call returns it.
@@ -153,8 +154,10 @@ class CandidateProcess {
   }
 
   json warm(const json& request) {
-    const py::list arguments = arguments_from(request, "arguments");
+    held_arguments_ = arguments_from(request, "arguments");
+    const py::list arguments = held_arguments_;
     const py::object timed = runner_.attr("timed");
+    runner_.attr("collect_garbage")();
     if (request.value("tune", false)) runner_.attr("forget_tuning")();
     timer().warm([&] { timed(arguments); }, request.at("calls").get<int>(), request.at("seconds").get<double>());
     return json::object();
@@ -163,7 +166,9 @@ class CandidateProcess {
   json time(const json& request) {
     timed_ = py::tuple();
     const py::list older = arguments_from(request, "older"), arguments = arguments_from(request, "arguments");
+    held_arguments_ = older + arguments;
     const py::object timed = runner_.attr("timed");
+    runner_.attr("collect_garbage")();
     held_.renew(device_, request.at("held").get<std::uint64_t>());
     timer().warm([&] { timed(older); }, request.at("calls").get<int>(), request.at("seconds").get<double>());
     // Until now the arguments were noise. The key comes when the candidate's code has stopped.
@@ -190,6 +195,8 @@ class CandidateProcess {
   std::unique_ptr<gpu::Timer> timer_;
   HeldBlocks held_;
   py::object runner_;
+  // Of the last call, until its answer has been read: what hangs on them may run code when they go.
+  py::list held_arguments_;
   py::tuple timed_;  // what the last timed call answered
 };
 

@@ -422,7 +422,24 @@ class Evaluation {
     const auto shared = checking();
     const InputSet set = set_of(name, kind);
     in_progress_ = set;
-    const auto [placed, reply] = run_candidate_on(set, judge_.settings_.run_seconds);
+    CaseVerdict verdict = judge_run(set, sealing_);
+    if (!sealing_ || verdict.strict_ok) return verdict;
+    // Wrong where only kernels and the operators that are counted see true values. Is it right without that?
+    verdict = judge_run(set, false);
+    if (!verdict.strict_ok) {
+      sealing_ = false;  // it is wrong by itself, and never accepted
+    } else if (judge_run(set, true).strict_ok) {
+      verdict.ok = verdict.strict_ok = false;
+      verdict.failure_class = "race";
+      verdict.message = "right in one run and wrong in another";
+    } else if (hidden_work_.empty()) {
+      hidden_work_ = held_out(set) ? "in a case that is not shown" : "in case " + set.case_name;
+    }
+    return verdict;
+  }
+
+  CaseVerdict judge_run(const InputSet& set, bool sealed) {
+    const auto [placed, reply] = run_candidate_on(set, judge_.settings_.run_seconds, "nothing", sealed);
     return judge_reply(reply, set, placed);
   }
 
@@ -496,11 +513,12 @@ class Evaluation {
   };
 
   // Draws the inputs, puts them into the candidate's arena and has them answered.
-  Run run_candidate_on(const InputSet& set, double seconds, const char* left_out = "nothing") {
+  Run run_candidate_on(const InputSet& set, double seconds, const char* left_out = "nothing", bool sealed = false) {
     std::vector<Argument> arguments = task_->inputs(set, device_text());
     Arena& arena = candidate_->inputs(room_for(arguments));
     Run run{place(arena, std::move(arguments), 0, random_() % most_shift, judge_.settings_.device), {}};
-    run.reply = candidate_->ask({{"op", "run"}, {"arguments", run.placed.described}, {"left_out", left_out}}, seconds);
+    run.reply = candidate_->ask(
+        {{"op", "run"}, {"arguments", run.placed.described}, {"left_out", left_out}, {"sealed", sealed}}, seconds);
     if (run.reply.value("class", "") == "ok" && !run.reply.value("outputs", json()).is_array()) {
       throw CandidateLost{"crashed", "the process sent something else than its result"};
     }
@@ -542,6 +560,8 @@ class Evaluation {
     } else if (!host_compute_.empty()) {
       refuse_policy("not_a_kernel", "torch computes on whole tensors beside the kernel: " + host_compute_,
                     "torch_compute");
+    } else if (!hidden_work_.empty()) {
+      refuse_hidden_work();
     } else if (verdict_.exe.strict_ok && launches_decoys()) {
       refuse_policy("not_a_kernel", "the answer is the same when its Triton kernels are not launched", "decoy_kernel");
     }
@@ -552,6 +572,14 @@ class Evaluation {
     if (std::find(verdict_.flags.begin(), verdict_.flags.end(), flag) == verdict_.flags.end()) {
       verdict_.flags.push_back(flag);
     }
+  }
+
+  void refuse_hidden_work() {
+    refuse_policy("not_a_kernel",
+                  "wrong " + hidden_work_ +
+                      " while only its kernels and the torch operators that are seen have the true values: something "
+                      "else computes beside them",
+                  "hidden_compute");
   }
 
   // With its kernels left out, the answer must change. Throws CandidateLost when the process ends over it.
@@ -634,6 +662,13 @@ class Evaluation {
     if (!passes(at_scale)) {
       fail_at_scale(std::move(at_scale));
       return std::nullopt;
+    }
+    if (!hidden_work_.empty() && verdict_.policy.ok && rules_.needs_triton) {
+      refuse_hidden_work();
+      if (!order_.policy_off) {
+        stop_perf("skipped", "the policy refuses the kernel");
+        return std::nullopt;
+      }
     }
     TimedCase timed;
     try {
@@ -781,6 +816,8 @@ class Evaluation {
   std::string host_compute_;                        // the first operator of torch that did a kernel's work
   double perf_output_bytes_ = 0;                    // of the perf case judged last
   std::int64_t perf_largest_ = 0;                   // elements of its largest tensor
+  bool sealing_ = true;                             // until a case is wrong without it
+  std::string hidden_work_;                         // where a case is wrong only while sealed (seal.py)
   std::string other_work_;                          // what did the work in a timed call, if not the candidate's kernels
   int samples_ = 0, syncs_ = 0, side_streams_ = 0;  // as in TimedCase, of all timed cases
   Verdict verdict_;

@@ -1,6 +1,8 @@
 """Loads and calls one candidate, in its own process. Says what went wrong in the words of the verdict classes."""
 
 import ast
+import contextlib
+import gc
 import importlib.util
 import json
 import linecache
@@ -11,10 +13,11 @@ import traceback
 
 import torch
 import triton
-from triton.runtime import autotuner
+from triton.compiler import code_generator
+from triton.runtime import autotuner, interpreter, jit
 from triton.runtime.errors import OutOfResources, PTXASError
 
-from anneal_eval import interpret, kernel_body, memory
+from anneal_eval import bf16, guard, host_operators, interpret, kernel_body, memory, seal
 from anneal_eval.host_operators import HostOperators
 
 _DOT = re.compile(r"tt\.dot(?:_scaled)? .*")
@@ -46,6 +49,10 @@ class Candidate:
         self.tuners = {}  # by id
         if not self.on_cpu:  # interpret.py has its own
             self._record_tuners()
+        self.guard = guard.Guard(_relied_on())
+        # Finalisers of cycles would run at any moment, also where nobody watches: they wait for `collect_garbage`.
+        gc.disable()
+        gc.freeze()
 
     def _record_tuners(self):
         tune, tuners = autotuner.Autotuner.run, self.tuners
@@ -62,9 +69,27 @@ class Candidate:
             tuner.cache.clear()
 
     def _record_launches(self):
-        launch, launches = triton.runtime.jit.JITFunction.run, self.launches
+        compile_or_launch, launches = triton.runtime.jit.JITFunction.run, self.launches
+        self_seal = self.host.seal
+
+        def launch(function, *args, grid, warmup, **kwargs):
+            if warmup or self.on_cpu:  # there the interpreter opens the seal itself
+                return compile_or_launch(function, *args, grid=grid, warmup=warmup, **kwargs)
+            with self_seal.kernel([one for _, one in memory.tensors_of([*enumerate(args), *kwargs.items()])]):
+                return compile_or_launch(function, *args, grid=_watched(grid), warmup=warmup, **kwargs)
+
+        def _watched(grid):
+            if not callable(grid):
+                return grid
+
+            def sealed(meta):
+                with self_seal.host():
+                    return grid(meta)
+
+            return sealed
 
         def run(function, *args, grid, warmup, **kwargs):
+            self._check_guard()
             kernel = launch(function, *args, grid=grid, warmup=warmup or self._compiles_only, **kwargs)
             if warmup:
                 return kernel
@@ -73,11 +98,11 @@ class Candidate:
             integer, floating = self.dots[kernel.hash]
             self.integer_dot |= integer
             if floating:
-                self.floating_dot = function.fn.__name__
+                self.floating_dot = _name_of(function)
             if self.left_out == INTEGER_DOTS and not self.on_cpu and not integer:
                 launch(function, *args, grid=grid, warmup=False, **kwargs)
             if len(launches) < 10_000:
-                launches.append((function.fn.__name__, kernel))
+                launches.append((_name_of(function), kernel))
             return kernel
 
         triton.runtime.jit.JITFunction.run = run
@@ -86,6 +111,17 @@ class Candidate:
     def _compiles_only(self):
         """Whether a launch compiles only. On the CPU the interpreter leaves integer dots out by itself."""
         return self.left_out == KERNELS or (self.left_out == INTEGER_DOTS and not self.on_cpu)
+
+    def _check_guard(self):
+        changed = self.guard.changed()
+        if changed:
+            refusal = kernel_body.HostCode(f"{changed} is another one than before the kernel's code ran")
+            self.refusals.append(refusal)
+            raise refusal
+
+    def collect_garbage(self):
+        """Runs the finalisers that wait. Not while a call's answer has still to be read."""
+        gc.collect()
 
     def load(self):
         """Imports the file and finds the entry. Returns the outcome as JSON text."""
@@ -104,24 +140,29 @@ class Candidate:
         except BaseException as error:  # SystemExit too: a candidate that leaves at import has failed
             return self._failure(error, "import_error")
 
-    def call(self, arguments, left_out=NOTHING):
+    def call(self, arguments, left_out=NOTHING, sealed=False):
         """Calls the entry. Returns (outcome as JSON text, list of outputs).
 
-        left_out: KERNELS are compiled and not launched. INTEGER_DOTS add nothing to their accumulators (CPU); on a GPU
+        sealed: only kernels and operators that are counted see true values (seal.py). left_out: KERNELS are compiled and not launched. INTEGER_DOTS add nothing to their accumulators (CPU); on a GPU
         the kernels that hold one are not launched.
         """
         self.left_out, self.host.poisoned = left_out, True
         interpret.integer_dots.left_out = left_out == INTEGER_DOTS
         self.refusals.clear()
+        self.collect_garbage()
+        tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+        self.host.item_bytes = min((one.element_size() for one in tensors), default=16)
         self.calls += 1
         # The first case's own run (the second call) is in order and its repetition is not: that difference is a race.
         interpret.order.kind = interpret.Order.FORWARD if self.calls <= 2 else interpret.Order.RANDOM
         try:
-            outputs = self.timed(arguments)
+            with self.host.seal.call(tensors) if sealed else contextlib.nullcontext():
+                outputs = self.timed(arguments)
+                if not self.on_cpu:
+                    torch.cuda.synchronize()
+            self._check_guard()
             if self.refusals:
                 raise self.refusals[0]
-            if not self.on_cpu:
-                torch.cuda.synchronize()
             return self.answered(outputs)
         except BaseException as error:
             return self._failure(error, "runtime_error"), []
@@ -223,6 +264,20 @@ class Candidate:
             lines.append(f"caused by {type(cause).__name__}: {cause}")
             cause = cause.__cause__
         return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
+
+
+def _name_of(function):
+    return str.__str__(function.fn.__name__)  # of a class of the file's own, it could compute where it is used
+
+
+def _relied_on():
+    """Modules and classes whose functions and methods this process goes by."""
+    its_own = [bf16, guard, host_operators, interpret, kernel_body, memory, seal, guard.Guard, HostOperators, Candidate, seal.Seal]
+    language = [triton.language, triton.language.core, triton.language.math, triton.language.standard, triton.language.tensor,
+                triton.language.constexpr, triton.language.dtype, code_generator.CodeGenerator]
+    runtime = [jit, jit.JITFunction, jit.KernelInterface, jit.TensorWrapper, autotuner, autotuner.Autotuner, autotuner.Heuristics,
+               interpreter, interpreter.InterpreterBuilder, interpreter.TensorHandle]
+    return [*its_own, *language, *runtime, torch.Tensor, torch.nn.Parameter]
 
 
 def _dots_of(ttir):

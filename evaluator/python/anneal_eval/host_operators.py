@@ -8,6 +8,8 @@ those that put tensors together too, which count where the task's operator itsel
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from anneal_eval.seal import Seal
+
 _FRESH = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _ALLOCATION = _FRESH | {
     "new_zeros", "new_ones", "new_full", "zeros",
@@ -17,12 +19,16 @@ _MOVES = {"clone", "copy_", "_to_copy", "contiguous", "_unsafe_view", "resize_",
           "unbind", "split", "split_with_sizes"}
 _PART = "copy_ into a part"  # of a tensor; evaluator/daemon/suite_task.cpp names these and cat, stack, constant_pad_nd too
 _MOST_NAMES = 64
+# As they are now: a candidate could put others in their place.
+_numel, _element_size, _storage = torch.Tensor.numel, torch.Tensor.element_size, torch.Tensor.untyped_storage
 
 
 class HostOperators(TorchDispatchMode):
     """Records while it is active. `paused`: work of ours (the interpreter's) is not the candidate's.
 
     poisoned: fresh memory is filled with NaN (the largest number, for integers), so that what nobody writes shows.
+    seal: operators that are seen here run on true values in a sealed call.
+    item_bytes: of a number of the call. A larger one that is read may hold several.
     """
 
     def __init__(self):
@@ -30,6 +36,8 @@ class HostOperators(TorchDispatchMode):
         self.elements = {}  # operator -> elements of the largest tensors of its calls, summed
         self.paused = False
         self.poisoned = False
+        self.seal = Seal()
+        self.item_bytes = 16
 
     def report(self):
         """`elements` of the operators with the most, and of the rest together."""
@@ -43,7 +51,7 @@ class HostOperators(TorchDispatchMode):
         What comes back from there as torch.tensor(list) is an operator, lift_fresh.
         """
         for name in ("__array__", "numpy", "tolist", "apply_", "map_", "map2_"):
-            setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name), torch.Tensor.numel))
+            setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name), _numel))
         for name in ("__repr__", "__format__"):
             setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name), _printed_elements))
 
@@ -51,7 +59,7 @@ class HostOperators(TorchDispatchMode):
         def counted(tensor, *args, **kwargs):
             if not self.paused:
                 self.elements[name] = self.elements.get(name, 0) + count(tensor)
-            return method(tensor, *args, **kwargs)
+            return self.seal.operator(method, (tensor, *args), kwargs, _tensors)
 
         return counted
 
@@ -66,10 +74,18 @@ class HostOperators(TorchDispatchMode):
         return watched
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
-        if self.poisoned and name in _FRESH:
-            _poison(result)
+
+        def operator(*args, **kwargs):
+            result = func(*args, **kwargs)
+            if self.poisoned and name in _FRESH:
+                _poison(result)
+            return result
+
+        if _is_view(func):
+            result = func(*args, **(kwargs or {}))
+        else:
+            result = self.seal.operator(operator, args, kwargs or {}, _tensors)
         if not self.paused:
             self._note(name, func, args, kwargs or {}, result)
         return result
@@ -77,11 +93,13 @@ class HostOperators(TorchDispatchMode):
     def _note(self, name, func, args, kwargs, result):
         to_host = name in ("_to_copy", "copy_") and self._leaves_the_device(args, result)
         # Another namespace's operator of the same name may do anything.
-        known = func.namespace == "aten" and (name in _ALLOCATION or name in _MOVES or getattr(func, "is_view", False))
-        into_part = known and name == "copy_" and args[0].numel() * args[0].element_size() < args[0].untyped_storage().nbytes()
+        known = func.namespace == "aten" and (name in _ALLOCATION or name in _MOVES or _is_view(func))
+        into_part = known and name == "copy_" and _numel(args[0]) * _element_size(args[0]) < _storage(args[0]).nbytes()
         if known and not to_host and not into_part:
             return
-        size = max((t.numel() for t in _tensors((args, tuple(kwargs.values()), result))), default=0)
+        size = max((_numel(t) for t in _tensors((args, tuple(kwargs.values()), result))), default=0)
+        if name == "_local_scalar_dense":
+            size *= max(1, _element_size(args[0]) // self.item_bytes)
         key = f"{name} to the host" if to_host else _PART if into_part else name
         self.elements[key] = self.elements.get(key, 0) + size
 
@@ -93,10 +111,14 @@ class HostOperators(TorchDispatchMode):
         return False
 
 
+def _is_view(func):
+    return func.namespace == "aten" and getattr(func, "is_view", False)
+
+
 def _printed_elements(tensor):
     """A large tensor is printed as its edges."""
-    shown = torch._tensor_str.PRINT_OPTS
-    return tensor.numel() if tensor.numel() <= shown.threshold else min(tensor.numel(), (2 * shown.edgeitems) ** tensor.dim())
+    shown, count = torch._tensor_str.PRINT_OPTS, _numel(tensor)
+    return count if count <= shown.threshold else min(count, (2 * shown.edgeitems) ** tensor.dim())
 
 
 def _poison(tensor):

@@ -88,7 +88,7 @@ def _combine_as_compiled():
 
     def init(self, axis, combine_fn):
         given(self, axis, combine_fn)
-        if not combine_fn.__module__.startswith("triton."):
+        if not kernel_body.is_tritons_own(combine_fn):
             self.combine_fn = types.SimpleNamespace(fn=_rewritten(combine_fn))
 
     interpreter.ReduceScanOpInterface.__init__ = init
@@ -159,10 +159,11 @@ def _interpret(function, arguments, grid, watch, debug):
         values = {name: one if name in constants else interpreter._implicit_cvt(one) for name, one in arguments.items()}
         interpreter.interpreter_builder.set_grid_dim(*grid)
         with np.errstate(all="ignore"):
-            for program in order.programs(grid):
-                interpreter.interpreter_builder.set_grid_idx(*program)
-                buffers.next_program()
-                runnable(**values)
+            with watch.seal.kernel([one for _, one in memory.tensors_of(arguments.items())]):
+                for program in order.programs(grid):
+                    interpreter.interpreter_builder.set_grid_idx(*program)
+                    buffers.next_program()
+                    runnable(**values)
     except (kernel_body.HostCode, UnsupportedOnCpu, memory.IllegalAccess, memory.Race):
         raise
     except Exception as cause:

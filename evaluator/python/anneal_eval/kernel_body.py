@@ -50,6 +50,28 @@ _OF_A_WRAPPER = {"base", "data", "dtype", "device", "shape"}
 _OF_A_DESCRIPTOR = {"base", "shape", "strides", "block_shape", "padding"}
 
 
+# Functions of Triton's own, with their texts as they are now: what a function says of itself can be claimed.
+_TRITONS = {}
+
+
+def _learn_tritons_own():
+    for name, module in list(sys.modules.items()):
+        if name.startswith("triton."):
+            for one in list(vars(module).values()):
+                if type(one) in _FUNCTIONS and one.fn.__globals__ is vars(module):
+                    _TRITONS[id(one)] = one, one.fn, one.src, one.fn.__code__
+
+
+_learn_tritons_own()
+
+
+def is_tritons_own(function):
+    """Whether Triton's own modules hold it, unchanged."""
+    known = _TRITONS.get(id(function))
+    return known is not None and known[0] is function and known[1] is function.fn and known[2] is function.src and \
+        known[3] is function.fn.__code__
+
+
 class Body:
     """One @triton.jit function as it was when it was first launched."""
 
@@ -62,7 +84,10 @@ class Body:
         self.runnable = None  # for the interpreter, made when it is first run
         self.names = {}  # name -> what it stood for
         self.callees = []  # functions under @triton.jit that it names
-        self._own = function.__module__.split(".")[0] == "triton"
+        self._own = is_tritons_own(function)
+        self.defaults = function.fn.__defaults__
+        if not self._own and not all(map(_is_constant, self.defaults or ())):
+            raise HostCode(f"{_name_of(function)}: the default of an argument is the host's")
         its = self.tree.args
         self._locals = {one.arg for one in [*its.posonlyargs, *its.args, *its.kwonlyargs]}
         self._locals |= {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and not _is_load(node)}
@@ -71,18 +96,18 @@ class Body:
 
     def check_unchanged(self):
         """Raises HostCode when the source or a global name is another one than in the first launch."""
-        if self.function.src is not self.source:
-            raise HostCode(f"the source of {self.function.__name__} changed after its first launch")
+        if self.function.src is not self.source or self.function.fn.__defaults__ is not self.defaults:
+            raise HostCode(f"the source of {_name_of(self.function)} changed after its first launch")
         for name, value in self.names.items():
             now = _look_up(self.function.fn, name)
             if now is not value and not _same_constant(now, value):
-                raise HostCode(f"{name}, which {self.function.__name__} uses, changed after its first launch")
+                raise HostCode(f"{name}, which {_name_of(self.function)} uses, changed after its first launch")
 
     def _refuse(self, node, what):
-        raise HostCode(f"{self.function.__name__}, line {self._line(node)}: {what}")
+        raise HostCode(f"{_name_of(self.function)}, line {self._line(node)}: {what}")
 
     def _leave(self, node, what):
-        raise UnsupportedOnCpu(f"{self.function.__name__}, line {self._line(node)}: {what}")
+        raise UnsupportedOnCpu(f"{_name_of(self.function)}, line {self._line(node)}: {what}")
 
     def _line(self, node):
         return self.first_line + getattr(node, "lineno", 1) - 1
@@ -163,6 +188,10 @@ class Body:
 
 
 _ABSENT = object()
+
+
+def _name_of(function):
+    return str.__str__(function.fn.__name__)
 
 
 def _is_load(node):
@@ -249,8 +278,8 @@ def check(function, arguments):
         todo.extend(_functions_in(value))
         if not (_is_constant(value) or (name not in constants and _is_data(value))):
             if callable(value):
-                raise HostCode(f"{function.__name__}: argument {name} is the host's: {type(value).__name__}")
-            raise UnsupportedOnCpu(f"{function.__name__}: argument {name} is of type {type(value).__name__}")
+                raise HostCode(f"{_name_of(function)}: argument {name} is the host's: {type(value).__name__}")
+            raise UnsupportedOnCpu(f"{_name_of(function)}: argument {name} is of type {type(value).__name__}")
     while todo:
         one = todo.pop()
         if one in seen or not hasattr(one, "parse"):
@@ -294,8 +323,8 @@ def body_of(function):
     if type(function) not in _FUNCTIONS:
         raise HostCode(f"{type(function).__name__} is not Triton's own kind of function")
     if type(function) is not JITFunction:
-        if not function.__module__.startswith("triton."):
-            raise UnsupportedOnCpu(f"{function.__name__} is Python for the compiler to run, and the interpreter's values are others")
+        if not is_tritons_own(function):
+            raise UnsupportedOnCpu(f"{_name_of(function)} is Python for the compiler to run, and the interpreter's values are others")
         return None
     if id(function) not in _bodies:
         _bodies[id(function)] = Body(function)  # holds the function, so that its id is not given again

@@ -33,7 +33,7 @@ class Buffers:
     def __init__(self, kernel, arguments):
         """kernel: its name. arguments: values by name, as they were bound."""
         spans = {}
-        for name, tensor in _tensors(arguments.items()):
+        for name, tensor in tensors_of(arguments.items()):
             storage = tensor.untyped_storage()
             span = storage.data_ptr(), storage.data_ptr() + storage.nbytes()
             first_name, size = spans.get(span, (name, tensor.element_size()))
@@ -153,14 +153,15 @@ def _size_of(pointers):
     return max(1, pointers.get_element_ty().primitive_bitwidth // 8)
 
 
-def _tensors(items):
+def tensors_of(items):
+    """(name, tensor) of all tensors among (name, argument of a launch)."""
     for name, value in items:
         if isinstance(value, (TensorWrapper, TensorDescriptor)):
             value = value.base
         if isinstance(value, torch.Tensor):
             yield name, value
         elif isinstance(value, tuple):
-            yield from _tensors((name, one) for one in value)
+            yield from tensors_of((name, one) for one in value)
 
 
 _buffers = [None]  # of the launch in progress
