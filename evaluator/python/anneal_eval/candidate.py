@@ -69,24 +69,15 @@ class Candidate:
             tuner.cache.clear()
 
     def _record_launches(self):
-        compile_or_launch, launches = triton.runtime.jit.JITFunction.run, self.launches
-        self_seal = self.host.seal
+        compile_or_launch, launches, seal_of_call = triton.runtime.jit.JITFunction.run, self.launches, self.host.seal
 
         def launch(function, *args, grid, warmup, **kwargs):
             if warmup or self.on_cpu:  # there the interpreter opens the seal itself
                 return compile_or_launch(function, *args, grid=grid, warmup=warmup, **kwargs)
-            with self_seal.kernel([one for _, one in memory.tensors_of([*enumerate(args), *kwargs.items()])]):
-                return compile_or_launch(function, *args, grid=_watched(grid), warmup=warmup, **kwargs)
-
-        def _watched(grid):
-            if not callable(grid):
-                return grid
-
-            def sealed(meta):
-                with self_seal.host():
-                    return grid(meta)
-
-            return sealed
+            if callable(grid):
+                grid = seal_of_call.shut_during(grid)
+            with seal_of_call.kernel([one for _, one in memory.tensors_of([*enumerate(args), *kwargs.items()])]):
+                return compile_or_launch(function, *args, grid=grid, warmup=False, **kwargs)
 
         def run(function, *args, grid, warmup, **kwargs):
             self._check_guard()

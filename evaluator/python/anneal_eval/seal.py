@@ -19,16 +19,22 @@ _SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.co
 class _Sealed:
     """One allocation: its memory as a flat tensor, and the true values while decoys are in it."""
 
-    def __init__(self, memory):
-        self.memory, self.true = memory, None
+    def __init__(self, tensor):
+        """tensor: any over the allocation; its type says what decoys are."""
+        storage = _storage(tensor)
+        scaled = tensor.dtype in _SCALED and storage.nbytes() % tensor.element_size() == 0
+        flat = torch.empty(0, dtype=tensor.dtype if scaled else torch.uint8, device=storage.device)
+        self.memory = flat.set_(storage, 0, (storage.nbytes() // flat.element_size(),), (1,))
+        self.true = None
+        self._step = 1 if scaled else tensor.element_size()
 
     def close(self):
         if self.true is not None:
             return
         self.true = self.memory.clone()
-        count = self.memory.numel()
-        shift = int(torch.randint(1, count, (), generator=_random)) if count > 1 else 0
-        decoys = self.true.roll(shift)
+        places = self.memory.numel() // self._step
+        shift = int(torch.randint(1, places, (), generator=_random)) if places > 1 else 0
+        decoys = self.true.roll(shift * self._step)
         if decoys.dtype in _SCALED:
             decoys *= 0.6 + 0.3 * float(torch.rand((), generator=_random))
         self.memory.copy_(decoys)
@@ -48,6 +54,7 @@ class Seal:
         self.active = False
         self._all = {}  # by (address, bytes); what is here stays allocated until the call ends
         self._open = False  # all of it: a kernel runs
+        self._inside = False  # an operator, which may call others
 
     @contextlib.contextmanager
     def call(self, tensors):
@@ -78,31 +85,37 @@ class Seal:
                 self._add(tensors)
             self._switch(False)
 
-    @contextlib.contextmanager
-    def host(self):
-        """Around the candidate's own code (a grid) within a launch."""
-        if not self.active or not self._open:
-            yield
-            return
-        self._switch(False)
-        try:
-            yield
-        finally:
-            self._switch(True)
+    def shut_during(self, function):
+        """`function`, the candidate's own (a grid that Triton calls within a launch), as one that sees decoys."""
+
+        def shut(*args):
+            if not self.active or not self._open:
+                return function(*args)
+            self._switch(False)
+            try:
+                return function(*args)
+            finally:
+                self._switch(True)
+
+        return shut
 
     def operator(self, function, args, kwargs, tensors):
-        """function(*args, **kwargs), an operator whose arguments hold `tensors`, run on true values. No mode is active."""
-        if not self.active or self._open:
+        """function(*args, **kwargs), an operator or a method of a tensor, run on true values.
+
+        tensors(value): those in the arguments, or in the result."""
+        if not self.active or self._open or self._inside:
             return function(*args, **kwargs)
         given = list(tensors((args, tuple(kwargs.values()))))
         touched = [self._all.pop(_span(one)) for one in given if _span(one) in self._all]
-        for one in touched:
-            one.open()
-        result = None
+        with _disable_current_modes():
+            for one in touched:
+                one.open()
+        result, self._inside = None, True
         try:
             result = function(*args, **kwargs)
             return result
         finally:
+            self._inside = False
             # Under its address and size of now: it may have been resized.
             self._shut([*(one.memory for one in touched), *given, *tensors(result)])
 
@@ -116,7 +129,7 @@ class Seal:
         for tensor in tensors:
             span = _span(tensor)
             if span is not None and span not in self._all:
-                self._all[span] = _Sealed(_flat(tensor))
+                self._all[span] = _Sealed(tensor)
             if span is not None:
                 found.append(self._all[span])
         return found
@@ -137,14 +150,6 @@ def _span(tensor):
         return None
     storage = _storage(tensor)
     return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() > 0 else None
-
-
-def _flat(tensor):
-    """All of the tensor's storage as one vector: of its elements, or of bytes where they do not fill it."""
-    storage = _storage(tensor)
-    dtype = tensor.dtype if storage.nbytes() % tensor.element_size() == 0 else torch.uint8
-    flat = torch.empty(0, dtype=dtype, device=storage.device)
-    return flat.set_(storage, 0, (storage.nbytes() // flat.element_size(),), (1,))
 
 
 def _wait(sealed):
