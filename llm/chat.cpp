@@ -1,9 +1,11 @@
 #include "llm/chat.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 namespace anneal::llm {
 
@@ -70,13 +72,24 @@ std::string one_line(std::string_view text, std::size_t most) {
 // Where a JSON text stops being UTF-8, from 1; nothing where that is not what is wrong with it.
 std::optional<std::size_t> first_byte_not_utf8(std::string_view body) {
   try {
-    static_cast<void>(json::parse(body));
+    [[maybe_unused]] const json parsed = json::parse(body);  // g++ takes a cast to void for an unused result
   } catch (const json::parse_error& error) {
     if (std::string_view(error.what()).find("UTF-8") != std::string_view::npos) return error.byte;
   } catch (const json::exception&) {
     return std::nullopt;
   }
   return std::nullopt;
+}
+
+// The character that stands at `at` in a JSON string, and how many bytes it takes there. NUL for one that is not ASCII.
+std::pair<char, std::size_t> escaped_at(std::string_view text, std::size_t at) {
+  if (text[at] != '\\' || at + 1 == text.size()) return {text[at], 1};
+  if (text[at + 1] != 'u') return {text[at + 1], 2};
+  unsigned code = 0;
+  const std::string_view digits = text.substr(at + 2, 4);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+  if (error != std::errc() || end != digits.data() + 4) return {'u', 2};
+  return {code < 0x80 ? static_cast<char>(code) : '\0', 6};
 }
 
 tl::unexpected<ChatFailure> failure(std::string message, bool cut_off = false, int status = 0) {
@@ -170,6 +183,28 @@ std::string without_key(std::string text, const std::string& key) {
   }
   if (begin == 0) return text;
   return clean.append(text, begin);
+}
+
+std::string without_escaped_key(std::string body, const std::string& key) {
+  if (key.size() < 8 || body.find('\\') == std::string::npos) return without_key(std::move(body), key);
+  std::string clean;
+  for (std::size_t begin = 0; begin < body.size();) {
+    std::size_t end = begin, matched = 0;
+    while (matched < key.size() && end < body.size()) {
+      const auto [character, length] = escaped_at(body, end);
+      if (character != key[matched]) break;
+      end += length;
+      ++matched;
+    }
+    if (matched == key.size()) {
+      clean += "[key]";
+    } else {
+      end = begin + escaped_at(body, begin).second;
+      clean.append(body, begin, end - begin);
+    }
+    begin = end;
+  }
+  return clean;
 }
 
 }  // namespace anneal::llm

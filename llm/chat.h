@@ -32,5 +32,8 @@ std::string server_message(std::string_view body);
 // `text` with every occurrence of `key` replaced. Keys of fewer than 8 characters are placeholders of local servers,
 // not secrets, and are left.
 std::string without_key(std::string text, const std::string& key);
+// The same of a body as it came, also where it spells the key with JSON's escapes (of ASCII: a key is sent in a
+// header).
+std::string without_escaped_key(std::string body, const std::string& key);
 
 }  // namespace anneal::llm

@@ -119,7 +119,7 @@ class ChatProvider final : public Provider {
     attempt.status = response->status;
     // A server that echoes the key must not get it into a log or a store: as it stands in the body, nor as JSON escapes
     // it.
-    const std::string body = without_key(response->body, key_);
+    const std::string body = without_escaped_key(response->body, key_);
     if (response->status == 200) {
       auto parsed = parse_chat_reply(body);
       if (parsed) {
@@ -133,8 +133,7 @@ class ChatProvider final : public Provider {
       attempt.retry = parsed.error().cut_off || is_retryable(parsed.error().status);
       return attempt;
     }
-    attempt.problem =
-        "HTTP " + std::to_string(response->status) + " from " + url_ + ": " + without_key(server_message(body), key_);
+    attempt.problem = "HTTP " + std::to_string(response->status) + " from " + url_ + ": " + server_message(body);
     attempt.retry = is_retryable(response->status);
     attempt.fatal = is_fatal(response->status);
     if (response->status == 401 || response->status == 403) {

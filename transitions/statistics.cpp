@@ -88,6 +88,10 @@ std::optional<Bounds> proportion_bounds(const std::map<std::string, Counted>& by
     all.of += counted.of;
   }
   if (plain) return wilson(all.passed, all.of);
+  // Every bootstrap draw would be the same.
+  const auto whole = static_cast<std::int64_t>(tasks.size());
+  if (all.passed == 0) return wilson(0, whole);
+  if (all.passed == all.of) return wilson(whole, whole);
   return bootstrap_tasks(tasks.size(), [&tasks](const std::vector<std::size_t>& sample) -> std::optional<double> {
     Counted drawn;
     for (std::size_t i : sample) {

@@ -44,8 +44,8 @@ struct Counted {
   std::int64_t passed = 0, of = 0;
 };
 
-// Of (sum of passed) / (sum of of). Wilson when no task has more than one unit, else the bootstrap over tasks having
-// any.
+// Of (sum of passed) / (sum of of). Wilson when no task has more than one unit, and over the tasks when all units or
+// none passed, else the bootstrap over tasks having any.
 std::optional<Bounds> proportion_bounds(const std::map<std::string, Counted>& by_task);
 
 // Of `figure` over the values of all tasks at once.

@@ -114,6 +114,17 @@ TEST(Chat, TakesKeysOutOfWhatServersEcho) {
   EXPECT_EQ(without_key(echoes + "!", "sk-123456789").size(), 5'000'001u);
 }
 
+TEST(WithoutKey, FindsItAsJsonEscapesIt) {
+  const std::string key = "sk-12/456789";
+  EXPECT_EQ(without_escaped_key(R"({"a": "x\u0073k-12\/456789y"})", key), R"({"a": "x[key]y"})");
+  EXPECT_EQ(without_escaped_key(R"(cut \u0073\u006b-12/45678\u0039 off \u00)", key), R"(cut [key] off \u00)");
+  EXPECT_EQ(without_escaped_key(R"(\\u0073k-12/456789 sk-12/456789)", key), R"(\\u0073k-12/456789 [key])");
+  EXPECT_EQ(without_escaped_key("\\", key), "\\");
+  // A message of 300 bytes that would end within the key.
+  const std::string body = R"({"error": ")" + std::string(295, 'x') + R"(\u0073k-12/456789"})";
+  EXPECT_EQ(server_message(without_escaped_key(body, key)).find("73k"), std::string::npos);
+}
+
 TEST(RequestHash, DependsOnAllThatDecidesTheAnswerAndNothingElse) {
   Request request;
   request.id = "a";

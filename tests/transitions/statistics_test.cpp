@@ -86,5 +86,16 @@ TEST(Design, DetectsThePublishedDifference) {
   EXPECT_EQ(detectable_difference(5, 0.2), 1);
 }
 
+TEST(ProportionBounds, AreAsWideAsTheTasksAreFewWhereAllUnitsAgree) {
+  const auto none = proportion_bounds({{"a", {0, 4}}, {"b", {0, 4}}}),
+             all = proportion_bounds({{"a", {4, 4}}, {"b", {4, 4}}});
+  const auto two = wilson(0, 2);
+  ASSERT_TRUE(none && all && two);
+  EXPECT_DOUBLE_EQ(none->lo, 0);
+  EXPECT_DOUBLE_EQ(none->hi, two->hi);
+  EXPECT_DOUBLE_EQ(all->lo, 1 - two->hi);
+  EXPECT_DOUBLE_EQ(all->hi, 1);
+}
+
 }  // namespace
 }  // namespace anneal::transitions
