@@ -59,6 +59,7 @@ class CandidateProcess {
     if (op == "load") return load(request);
     if (op == "arena") return map_arena(request, descriptors);
     if (op == "run") return run(request);
+    if (op == "release") return release();
     if (op == "collect") return collect(request);
     if (op == "warm") return warm(request);
     if (op == "time") return time(request);
@@ -98,10 +99,18 @@ class CandidateProcess {
   }
 
   json run(const json& request) {
-    outputs_.clear();
     held_arguments_ = arguments_from(request, "arguments");
     return described(
         runner_.attr("call")(held_arguments_, request.value("left_out", "nothing"), request.value("sealed", false)));
+  }
+
+  // Lets go of the last call's arguments and answer, before new inputs lie in the arena: what hangs on them may run
+  // code.
+  json release() {
+    outputs_.clear();
+    held_arguments_ = py::list();
+    runner_.attr("collect_garbage")();
+    return json::object();
   }
 
   // `answered`: (outcome as JSON text, list of outputs), as Candidate.call returns it.
@@ -195,7 +204,7 @@ class CandidateProcess {
   std::unique_ptr<gpu::Timer> timer_;
   HeldBlocks held_;
   py::object runner_;
-  // Of the last call, until its answer has been read: what hangs on them may run code when they go.
+  // Of the last call, until its answer has been read.
   py::list held_arguments_;
   py::tuple timed_;  // what the last timed call answered
 };

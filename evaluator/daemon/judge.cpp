@@ -154,6 +154,7 @@ class Evaluation {
     if (found == judge_.tasks_.end()) throw MachineFault("the suite has no task " + order_.task);
     task_ = found->second.get();
     rules_ = task_->rules();
+    sealing_ = rules_.needs_triton;
     draw_ = hex(entropy()) + hex(entropy());
     verdict_.task = order_.task;
     verdict_.category = task_->category();
@@ -423,11 +424,16 @@ class Evaluation {
     const InputSet set = set_of(name, kind);
     in_progress_ = set;
     CaseVerdict verdict = judge_run(set, sealing_);
-    if (!sealing_ || verdict.strict_ok) return verdict;
+    if (!sealing_ || verdict.strict_ok || verdict.failure_class == "forbidden_api") return verdict;
     // Wrong where only kernels and the operators that are counted see true values. Is it right without that?
+    const bool short_of_memory =
+        verdict.failure_class == "out_of_memory" && kind == "perf";  // the seal takes some, too
+    detail_.clear();
     verdict = judge_run(set, false);
     if (!verdict.strict_ok) {
       sealing_ = false;  // it is wrong by itself, and never accepted
+    } else if (short_of_memory) {
+      return verdict;
     } else if (judge_run(set, true).strict_ok) {
       verdict.ok = verdict.strict_ok = false;
       verdict.failure_class = "race";
@@ -439,12 +445,14 @@ class Evaluation {
   }
 
   CaseVerdict judge_run(const InputSet& set, bool sealed) {
-    const auto [placed, reply] = run_candidate_on(set, judge_.settings_.run_seconds, "nothing", sealed);
-    return judge_reply(reply, set, placed);
+    // Sealed, all memory is copied at every launch.
+    const double seconds = (sealed ? 3 : 1) * judge_.settings_.run_seconds;
+    const auto [placed, reply] = run_candidate_on(set, seconds, "nothing", sealed);
+    return judge_reply(reply, set, placed, sealed);
   }
 
   // What the candidate answered to a call on `placed`, which is still in the arena.
-  CaseVerdict judge_reply(const json& reply, const InputSet& set, const PlacedArguments& placed) {
+  CaseVerdict judge_reply(const json& reply, const InputSet& set, const PlacedArguments& placed, bool sealed = false) {
     CaseVerdict verdict;
     if (reply.value("class", "crashed") != "ok") {
       verdict.failure_class = reply.value("class", "crashed");
@@ -482,7 +490,7 @@ class Evaluation {
             verdict.failure_class = "not_quantized";
           }
         }
-        if (!first_outputs_ && set.kind == "standard") {
+        if (!first_outputs_ && set.kind == "standard" && (verdict.strict_ok || !sealed)) {
           first_outputs_ = std::move(answer.outputs);
           first_expected_ = std::move(expected);
         }
@@ -516,6 +524,7 @@ class Evaluation {
   Run run_candidate_on(const InputSet& set, double seconds, const char* left_out = "nothing", bool sealed = false) {
     std::vector<Argument> arguments = task_->inputs(set, device_text());
     Arena& arena = candidate_->inputs(room_for(arguments));
+    candidate_->ask({{"op", "release"}}, seconds);
     Run run{place(arena, std::move(arguments), 0, random_() % most_shift, judge_.settings_.device), {}};
     run.reply = candidate_->ask(
         {{"op", "run"}, {"arguments", run.placed.described}, {"left_out", left_out}, {"sealed", sealed}}, seconds);
@@ -609,18 +618,24 @@ class Evaluation {
       return;
     }
     PairingSettings settings;
-    settings.max_seconds = judge_.settings_.perf_seconds_a_case / 2;  // two pairs of processes share them
+    settings.max_seconds = judge_.settings_.perf_seconds_a_case;
     stage_ = &perf.reason;
     const std::vector<std::string> names = task_->perf_case_names();
     std::vector<std::vector<PairedCase>> timed(names.size());  // of each case, by pair of processes
     const auto is_settled = [&](const std::vector<PairedCase>& one) { return settled(one, settings); };
     for (int pair = 0; !std::all_of(timed.begin(), timed.end(), is_settled); ++pair) {
-      if (pair > 0) renew_pair();
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        if (is_settled(timed[i])) continue;
-        std::optional<PairedCase> one = time_at_scale(names[i], settings);
-        if (!one) return;
-        timed[i].push_back(std::move(*one));
+      try {
+        if (pair > 0 && !renew_pair()) return;
+        for (std::size_t i = 0; i < names.size(); ++i) {
+          if (is_settled(timed[i])) continue;
+          std::optional<PairedCase> one = time_at_scale(names[i], settings);
+          if (!one) return;
+          timed[i].push_back(std::move(*one));
+        }
+      } catch (const CandidateLost& lost) {
+        if (pair == 0 || lost.failure_class != "timeout") throw;
+        stop_perf("not_measured", "in another process of the same kernel: " + lost.message);
+        return;
       }
     }
     if (refuse_other_work(other_work_)) return;
@@ -663,13 +678,7 @@ class Evaluation {
       fail_at_scale(std::move(at_scale));
       return std::nullopt;
     }
-    if (!hidden_work_.empty() && verdict_.policy.ok && rules_.needs_triton) {
-      refuse_hidden_work();
-      if (!order_.policy_off) {
-        stop_perf("skipped", "the policy refuses the kernel");
-        return std::nullopt;
-      }
-    }
+    if (refuse_hidden_at_scale()) return std::nullopt;
     TimedCase timed;
     try {
       timed = time(name, task_->cost(set_of(name, "perf")), settings);
@@ -684,6 +693,13 @@ class Evaluation {
       fail_at_scale(std::move(*timed.wrong));
       return std::nullopt;
     }
+    // A kernel that counts its calls may have begun to do something else.
+    CaseVerdict after = judge_case(name, "perf");
+    if (!passes(after)) {
+      fail_at_scale(std::move(after));
+      return std::nullopt;
+    }
+    if (refuse_hidden_at_scale()) return std::nullopt;
     if (other_work_.empty()) other_work_ = timed.other_work;
     samples_ += timed.samples;
     syncs_ += timed.syncs;
@@ -691,20 +707,38 @@ class Evaluation {
     return std::move(timed.paired);
   }
 
-  // The next pair of processes: a fresh candidate, and on the judge's side, which cannot be started anew, other memory.
-  void renew_pair() {
+  // The next pair of processes: a fresh candidate, which has made its first call, and on the judge's side, which cannot
+  // be started anew, other memory. False when the kernel fails there, which ends the stage.
+  bool renew_pair() {
     {
       const std::unique_lock alone(judge_.device_);
       judge_.timer_ = gpu::Timer::create(judge_.settings_.device);
       const py::gil_scoped_acquire gil;
       py::module_::import("torch").attr("cuda").attr("empty_cache")();
     }
+    const InputSet first = set_of(task_->case_names().front(), "standard");
+    in_progress_ = first;
     const std::string path = start_candidate();
     const auto shared = checking();
-    const json loaded = load(path);
-    if (loaded.value("class", "crashed") != "ok") {
-      throw CandidateLost{loaded.value("class", "crashed"), "when imported once more: " + loaded.value("message", "")};
-    }
+    json reply = load(path);
+    if (reply.value("class", "") == "ok") reply = run_candidate_on(first, judge_.settings_.call_seconds).reply;
+    if (reply.value("class", "") == "ok") return true;
+    CaseVerdict failed;
+    failed.name = first.case_name;
+    failed.inputs = first.kind;
+    failed.failure_class = reply.value("class", "crashed");
+    failed.message = "in another process of the same kernel: " + reply.value("message", "");
+    fail_at_scale(std::move(failed));
+    return false;
+  }
+
+  // Whether that ends perf.
+  bool refuse_hidden_at_scale() {
+    if (hidden_work_.empty() || !verdict_.policy.ok) return false;
+    refuse_hidden_work();
+    if (order_.policy_off) return false;
+    stop_perf("skipped", "the policy refuses the kernel");
+    return true;
   }
 
   // What timed calls showed that the cases did not. Whether that ends perf.

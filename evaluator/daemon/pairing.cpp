@@ -95,7 +95,11 @@ PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::functi
     const Interval ci = median_interval(ratios);
     const double half = (ci.hi - ci.lo) / 2;
     const bool clear = ci.lo - 0.02 > 0 || ci.hi + 0.02 < 0;
-    if (half <= settings.half_width || (clear && half <= 0.02) || elapsed > settings.max_seconds) break;
+    const double parts = std::min(last.baseline_ns[0], last.candidate_ns[0]) < settings.long_kernel_ns ? 2 : 1;
+    if (half <= settings.half_width * std::sqrt(parts) || (clear && half <= 0.02) ||
+        elapsed > settings.max_seconds / parts) {
+      break;
+    }
   }
   conclude(result, settings);
   return result;
@@ -121,7 +125,8 @@ PairedCase pooled(const std::vector<PairedCase>& timed, const PairingSettings& s
   PairedCase result;
   result.quads = timed[first].quads;
   result.quads.insert(result.quads.end(), timed[second].quads.begin(), timed[second].quads.end());
-  result.between = log_difference(timed[first], timed[second]) / 2;
+  conclude(result, settings);  // for its speedup
+  result.between = std::max(log_difference(result, timed[first]), log_difference(result, timed[second]));
   conclude(result, settings);
   return result;
 }

@@ -19,11 +19,10 @@ struct Quad {
 struct PairingSettings {
   int min_quads = 16;
   int max_quads = 400;
-  int few_quads = 6;  // enough for calls of 50 ms and more, whose noise is small; fewer are no measurement
-  double half_width =
-      0.007;  // stop when half the interval of the log ratio is at most this: 0.005 of two pairs' together
-  double max_seconds = 1.5;  // then it stops, with at least min_quads (few_quads for long calls)
-  double last_seconds = 30;  // then it stops whatever it has
+  int few_quads = 6;          // enough for calls of 50 ms and more, whose noise is small; fewer are no measurement
+  double half_width = 0.005;  // stop when half the interval of the log ratio is at most this
+  double max_seconds = 3;     // then it stops, with at least min_quads (few_quads for long calls)
+  double last_seconds = 30;   // then it stops whatever it has
   // A process draws a bias that no repetition inside it shows: up to 6 % on kernels below 20 us (docs/measurements.md).
   // The interval of such a case is widened by it.
   double short_kernel_ns = 20'000;
@@ -40,7 +39,7 @@ struct PairedCase {
   double baseline_ns = 0, candidate_ns = 0;  // trimmed means
   double speedup = 0;                        // exp(median of the quads' mean log ratio)
   Interval ci;                               // z = 2.6 order statistics: 99 % with sequential stopping
-  double between = 0;                        // half the difference of two pairs' log ratios; 0 of one pair
+  double between = 0;                        // how far two pairs' log ratios are from the pooled one; 0 of one pair
 };
 
 // Mean of `values` without a tenth of them (rounded down) at either end. Some calls take one of two times (argmax: 46.5

@@ -22,6 +22,12 @@ class Counted(unittest.TestCase):
         x = torch.ones(8, 4)
         self.assertEqual(counted(lambda: (torch.empty(9), x.t().contiguous(), x.clone(), torch.empty(8, 4).copy_(x), x[1:, 2], x.unbind())), {})
 
+    def test_inference_mode_changes_nothing(self):
+        x = torch.ones(8, 4)
+        with torch.inference_mode():
+            self.assertEqual(counted(lambda: (torch.broadcast_tensors(x, x[0]), x.t().reshape(-1), x.to(torch.float64))), {})
+            self.assertEqual(counted(lambda: torch.nn.functional.linear(x, x)), {"mm": 64})
+
     def test_operators_are_by_the_largest_tensor(self):
         x = torch.ones(8, 4)
         self.assertEqual(counted(lambda: (x.sum(), x + 1, x[0] + 1)), {"sum": 32, "add": 36})

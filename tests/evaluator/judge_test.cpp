@@ -261,7 +261,7 @@ TEST_F(RealJudge, NamesNoHeldOutCase) {
       EXPECT_THAT(told, testing::Not(testing::AnyOf(testing::HasSubstr("cube_by_column"), testing::HasSubstr("seen"))));
     }
     const auto one = std::find_if(verdict.exe.cases.begin(), verdict.exe.cases.end(),
-                                  [](const CaseVerdict& one) { return one.name == "cube_by_column"; });
+                                  [](const CaseVerdict& each) { return each.name == "cube_by_column"; });
     ASSERT_NE(one, verdict.exe.cases.end());
     EXPECT_TRUE(one->held_out);
   }

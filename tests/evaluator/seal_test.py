@@ -83,6 +83,59 @@ class Sealed(unittest.TestCase):
             raise ValueError
         self.assertTrue(torch.equal(self.x, true))
 
+    def test_a_fault_of_its_own_ends_it(self):
+        true, roll = self.x.clone(), torch.Tensor.roll
+
+        def short_of_memory(*args):
+            raise MemoryError
+
+        torch.Tensor.roll = short_of_memory
+        try:
+            with self.assertRaises(MemoryError), self.host.seal.call([self.x]):
+                pass
+        finally:
+            torch.Tensor.roll = roll
+        self.assertFalse(self.host.seal.active)
+        self.assertTrue(torch.equal(self.x, true))
+
+    def test_inference_mode_and_another_default_device_do_not_matter(self):
+        true = self.x.clone()
+        with self.host.seal.call([self.x]), self.host:
+            with torch.inference_mode(), torch.device("meta"):
+                doubled = self.x * 2
+        self.assertTrue(torch.equal(doubled, true * 2))
+        self.assertTrue(torch.equal(self.x, true))
+
+    def test_arrays_that_leave_are_true_copies(self):
+        self.host.watch_exports()
+        with self.host.seal.call([self.x]), self.host:
+            array = self.x.numpy()
+            array[0] = 99
+        self.assertEqual(array[1], 2.0)
+        self.assertEqual(self.x[0], 1.0)
+
+    def test_tensors_over_parts_of_one_memory(self):
+        true, part = self.x.clone(), torch.from_numpy(self.x.numpy()[8:24])
+        with self.host.seal.call([self.x]), self.host:
+            self.assertTrue(torch.equal(part, true[8:24]))
+            part.add_(1)
+        self.assertTrue(torch.equal(self.x[8:24], true[8:24] + 1))
+        self.assertTrue(torch.equal(self.x[24:], true[24:]))
+
+    def test_what_nobody_holds_is_not_kept(self):
+        with self.host.seal.call([self.x]), self.host:
+            for _ in range(10):
+                self.x + 1
+                with self.host.seal.kernel([self.x]):
+                    pass
+            self.assertLessEqual(len(self.host.seal._all), 2)
+
+    def test_integers_do_not_keep_their_sum(self):
+        numbers = torch.arange(100)
+        with self.host.seal.call([numbers]), self.host:
+            sums = {int(raw(numbers).sum()) for _ in range(4)}
+        self.assertNotIn(4950, sums)
+
 
 class Guarded(unittest.TestCase):
     def test_names_the_first_that_was_replaced(self):
@@ -95,7 +148,21 @@ class Guarded(unittest.TestCase):
         self.assertEqual(guard.changed(), "")
         Thing.work = lambda self: 2
         self.assertEqual(guard.changed(), "Thing.work")
+        Thing.__repr__ = object.__repr__  # what it is anyway
         del Thing.work
+        self.assertEqual(guard.changed(), "Thing.work")
+
+    def test_a_name_that_hides_a_base_classs_is_found(self):
+        class Base:
+            def work(self):
+                return 1
+
+        class Thing(Base):
+            pass
+
+        guard = Guard([Thing])
+        self.assertEqual(guard.changed(), "")
+        Thing.work = lambda self: 2
         self.assertEqual(guard.changed(), "Thing.work")
 
 

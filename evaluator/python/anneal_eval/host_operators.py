@@ -50,10 +50,16 @@ class HostOperators(TorchDispatchMode):
 
         What comes back from there as torch.tensor(list) is an operator, lift_fresh.
         """
-        for name in ("__array__", "numpy", "tolist", "apply_", "map_", "map2_"):
+        for name in ("__array__", "numpy"):
+            setattr(torch.Tensor, name, self._counted(name, self._exported(getattr(torch.Tensor, name)), _numel))
+        for name in ("tolist", "apply_", "map_", "map2_"):
             setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name), _numel))
         for name in ("__repr__", "__format__"):
             setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name), _printed_elements))
+
+    def _exported(self, method):
+        # Of a sealed tensor what leaves is a copy: the array would be over decoys once this is over.
+        return lambda *args, **kwargs: method(*args, **kwargs).copy() if self.seal.active else method(*args, **kwargs)
 
     def _counted(self, name, method, count):
         def counted(tensor, *args, **kwargs):
@@ -74,6 +80,11 @@ class HostOperators(TorchDispatchMode):
         return watched
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if torch.is_inference_mode_enabled():  # there operators that are made of others come whole
+            with self:
+                result = func.decompose(*args, **(kwargs or {}))
+            if result is not NotImplemented:
+                return result
         name = func.overloadpacket.__name__
 
         def operator(*args, **kwargs):

@@ -17,6 +17,7 @@ import types
 import torch
 import triton
 import triton.language as tl
+import triton.tools.ragged_tma  # with all that a kernel may call: _learn_tritons_own
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -58,7 +59,7 @@ def _learn_tritons_own():
     for name, module in list(sys.modules.items()):
         if name.startswith("triton."):
             for one in list(vars(module).values()):
-                if type(one) in _FUNCTIONS and one.fn.__globals__ is vars(module):
+                if type(one) in _FUNCTIONS:
                     _TRITONS[id(one)] = one, one.fn, one.src, one.fn.__code__
 
 
@@ -86,16 +87,22 @@ class Body:
         self.callees = []  # functions under @triton.jit that it names
         self._own = is_tritons_own(function)
         self.defaults = function.fn.__defaults__
-        if not self._own and not all(map(_is_constant, self.defaults or ())):
-            raise HostCode(f"{_name_of(function)}: the default of an argument is the host's")
+        self._check_defaults()
         its = self.tree.args
         self._locals = {one.arg for one in [*its.posonlyargs, *its.args, *its.kwonlyargs]}
         self._locals |= {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and not _is_load(node)}
         for statement in self.tree.body:
             self._visit(statement)
 
+    def _check_defaults(self):
+        for value in self.defaults or ():
+            its = value if type(value) in (list, set) else [*value, *value.values()] if type(value) is dict else [value]
+            if not self._own and not all(map(_is_constant, its)):
+                raise HostCode(f"{_name_of(self.function)}: the default of an argument is the host's")
+
     def check_unchanged(self):
         """Raises HostCode when the source or a global name is another one than in the first launch."""
+        self._check_defaults()
         if self.function.src is not self.source or self.function.fn.__defaults__ is not self.defaults:
             raise HostCode(f"the source of {_name_of(self.function)} changed after its first launch")
         for name, value in self.names.items():
@@ -288,6 +295,14 @@ def check(function, arguments):
         body = body_of(one)
         if body is not None:
             todo.extend(body.callees)
+
+
+def check_pointers(arguments):
+    """Raises HostCode for one among (name, argument of a launch) that says itself where its memory is and is no tensor."""
+    for name, value in arguments:
+        exact = type(value) in _TENSORS or type(value) in (TensorWrapper, TensorDescriptor)
+        if not exact and hasattr(type(value), "data_ptr"):
+            raise HostCode(f"argument {name} is of type {type(value).__name__}, which gives an address and is no tensor")
 
 
 def _functions_in(value):

@@ -121,7 +121,7 @@ ATTRIBUTES = {
     "reaches into Triton": ("JITFunction", "JITCallable", "KernelInterface", "CompiledKernel", "Autotuner", "Heuristics",
                             "InterpretedFunction", "launcher_cls", "load_binary", "set_active", "reset_active",
                             "launch_enter_hook", "launch_exit_hook", "jit_cache_hook", "jit_post_compile_hook",
-                            "add_stages_inspection_hook", "cache_hook", "compiled_hook"),
+                            "add_stages_inspection_hook", "add_pre_run_hook", "cache_hook", "compiled_hook"),
 }
 REASON = {name: reason for reason, names in ATTRIBUTES.items() for name in names}
 # Dunders are the interpreter's own doors: only these are opened.

@@ -1,19 +1,23 @@
 """Shows code that nobody watches other values than those which kernels compute with.
 
 While a call is sealed, the memory of its inputs, of what its kernels wrote and of what torch's operators returned holds
-decoys: its own values in other places and of another scale. The true values are there only while a kernel runs, and of
-the tensors that it reads and writes, while an operator runs that HostOperators sees. Host code that computes by any
+decoys: its own values in other places, and not quite the same ones. The true values are there only while a kernel runs,
+and of the tensors that it reads and writes, while an operator runs that HostOperators sees. Host code that computes by any
 other way (numpy on an address, a library's threads, operators where dispatch modes are off) computes with decoys, and
-what it writes is lost.
+what it writes there is lost.
 """
 
 import contextlib
+import random
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-_storage = torch.Tensor.untyped_storage
+# As they are now: a candidate could put others in their place.
+_storage, _use_count = torch.Tensor.untyped_storage, torch._C._storage_Use_Count
+_ONLY_OURS = 2  # users of a storage: `_Sealed.memory`, and the object that asks
 _SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128}
+_random = random.SystemRandom()
 
 
 class _Sealed:
@@ -21,7 +25,7 @@ class _Sealed:
 
     def __init__(self, tensor):
         """tensor: any over the allocation; its type says what decoys are."""
-        storage = _storage(tensor)
+        storage, self.span = _storage(tensor), _span(tensor)
         scaled = tensor.dtype in _SCALED and storage.nbytes() % tensor.element_size() == 0
         flat = torch.empty(0, dtype=tensor.dtype if scaled else torch.uint8, device=storage.device)
         self.memory = flat.set_(storage, 0, (storage.nbytes() // flat.element_size(),), (1,))
@@ -29,30 +33,34 @@ class _Sealed:
         self._step = 1 if scaled else tensor.element_size()
 
     def close(self):
-        if self.true is not None:
-            return
-        self.true = self.memory.clone()
-        places = self.memory.numel() // self._step
-        shift = int(torch.randint(1, places, (), generator=_random)) if places > 1 else 0
-        decoys = self.true.roll(shift * self._step)
+        if self.true is None:
+            true = self.memory.clone()
+            self.memory.copy_(self._decoys(true))
+            self.true = true
+
+    def _decoys(self, true):
+        count = true.numel() // self._step
+        decoys = true.roll(_random.randrange(1, count) * self._step) if count > 1 else true.clone()
         if decoys.dtype in _SCALED:
-            decoys *= 0.6 + 0.3 * float(torch.rand((), generator=_random))
-        self.memory.copy_(decoys)
+            return decoys.mul_(_random.uniform(0.6, 0.9))
+        elements = decoys[:count * self._step].view(count, self._step)
+        elements[::3] = elements[_random.randrange(count)].clone()  # or their sum would be the true one
+        return decoys
 
     def open(self):
         if self.true is not None:
             self.memory.copy_(self.true)
             self.true = None
 
-
-_random = torch.Generator()
-_random.seed()
+    def is_garbage(self):
+        return _use_count(_storage(self.memory)._cdata) <= _ONLY_OURS
 
 
 class Seal:
     def __init__(self):
         self.active = False
-        self._all = {}  # by (address, bytes); what is here stays allocated until the call ends
+        self._all = {}  # by (address, bytes); what is here stays allocated until the next kernel or the call's end
+        self._most = 64  # before it is looked through for what nobody uses any more
         self._open = False  # all of it: a kernel runs
         self._inside = False  # an operator, which may call others
 
@@ -60,16 +68,17 @@ class Seal:
     def call(self, tensors):
         """Around one call of the entry with `tensors`."""
         self.active = True
-        self._shut(tensors)
         try:
+            with _unwatched():
+                self._close(self._of(tensors))
             yield
         finally:
-            with _disable_current_modes():
-                for one in self._all.values():
-                    one.open()
-            _wait(self._all.values())
-            self._all.clear()
-            self.active = self._open = False
+            try:
+                with _unwatched():
+                    self._open_these(list(self._all.values()))
+            finally:
+                self._all.clear()
+                self.active = self._open = self._inside = False
 
     @contextlib.contextmanager
     def kernel(self, tensors):
@@ -77,13 +86,15 @@ class Seal:
         if not self.active or self._open:
             yield
             return
-        self._switch(True)
+        with _unwatched():
+            self._forget_garbage()
+            self._switch(True)
         try:
             yield
         finally:
-            with _disable_current_modes():
-                self._add(tensors)
-            self._switch(False)
+            with _unwatched():
+                self._of(tensors)
+                self._switch(False)
 
     def shut_during(self, function):
         """`function`, the candidate's own (a grid that Triton calls within a launch), as one that sees decoys."""
@@ -91,11 +102,13 @@ class Seal:
         def shut(*args):
             if not self.active or not self._open:
                 return function(*args)
-            self._switch(False)
+            with _unwatched():
+                self._switch(False)
             try:
                 return function(*args)
             finally:
-                self._switch(True)
+                with _unwatched():
+                    self._switch(True)
 
         return shut
 
@@ -106,42 +119,70 @@ class Seal:
         if not self.active or self._open or self._inside:
             return function(*args, **kwargs)
         given = list(tensors((args, tuple(kwargs.values()))))
-        touched = [self._all.pop(_span(one)) for one in given if _span(one) in self._all]
-        with _disable_current_modes():
-            for one in touched:
-                one.open()
+        with _unwatched():
+            touched = self._of(given)
+            self._open_these(touched)
         result, self._inside = None, True
         try:
             result = function(*args, **kwargs)
             return result
         finally:
             self._inside = False
-            # Under its address and size of now: it may have been resized.
-            self._shut([*(one.memory for one in touched), *given, *tensors(result)])
+            with _unwatched():
+                for one in touched:
+                    if _span(one.memory) != one.span:  # it was resized
+                        self._all.pop(one.span, None)
+                self._close({id(one): one for one in [*self._of([*given, *tensors(result)]), *touched]}.values())
 
-    def _shut(self, tensors):
-        with _disable_current_modes():
-            for one in self._add(tensors):
-                one.close()
-
-    def _add(self, tensors):
-        found = []
+    def _of(self, tensors):
+        """The allocations of `tensors`, each once; a new one is added. Tensors over parts of one allocation share it."""
+        found = {}
         for tensor in tensors:
             span = _span(tensor)
-            if span is not None and span not in self._all:
+            if span is None:
+                continue
+            if span not in self._all:
+                begin, end = span[0], span[0] + span[1]
+                over = [one for (at, size), one in self._all.items() if at < end and begin < at + size]
+                if over:
+                    found.update((id(one), one) for one in over)
+                    continue
                 self._all[span] = _Sealed(tensor)
-            if span is not None:
-                found.append(self._all[span])
-        return found
+                if len(self._all) > self._most:
+                    self._forget_garbage()
+                    self._most = 64 + 2 * len(self._all)
+            found[id(self._all[span])] = self._all[span]
+        return list(found.values())
+
+    def _forget_garbage(self):
+        self._all = {span: one for span, one in self._all.items() if not one.is_garbage()}
 
     def _switch(self, to_open):
-        # Kernels may work on any stream of the candidate's.
-        with _disable_current_modes():
-            _wait(self._all.values())
-            for one in self._all.values():
-                one.open() if to_open else one.close()
-            _wait(self._all.values())
+        (self._open_these if to_open else self._close)(list(self._all.values()))
         self._open = to_open
+
+    # The candidate's work may be on any stream: all of it is waited for before memory changes hands.
+
+    @staticmethod
+    def _open_these(sealed):
+        _wait(sealed)
+        for one in sealed:
+            one.open()
+        _wait(sealed)
+
+    @staticmethod
+    def _close(sealed):
+        _wait(sealed)
+        for one in sealed:
+            one.close()
+        _wait(sealed)
+
+
+@contextlib.contextmanager
+def _unwatched():
+    """Work of the seal's own: no operators of the candidate's, and in no mode that it may be in."""
+    with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 def _span(tensor):
