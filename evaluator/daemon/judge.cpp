@@ -154,7 +154,8 @@ class Evaluation {
     if (found == judge_.tasks_.end()) throw MachineFault("the suite has no task " + order_.task);
     task_ = found->second.get();
     rules_ = task_->rules();
-    sealing_ = rules_.needs_triton;
+    // Not yet on a GPU: there it has not been shown that no honest kernel fails by it.
+    sealing_ = rules_.needs_triton && judge_.settings_.device < 0;
     draw_ = hex(entropy()) + hex(entropy());
     verdict_.task = order_.task;
     verdict_.category = task_->category();
@@ -426,14 +427,10 @@ class Evaluation {
     CaseVerdict verdict = judge_run(set, sealing_);
     if (!sealing_ || verdict.strict_ok || verdict.failure_class == "forbidden_api") return verdict;
     // Wrong where only kernels and the operators that are counted see true values. Is it right without that?
-    const bool short_of_memory =
-        verdict.failure_class == "out_of_memory" && kind == "perf";  // the seal takes some, too
     detail_.clear();
     verdict = judge_run(set, false);
     if (!verdict.strict_ok) {
       sealing_ = false;  // it is wrong by itself, and never accepted
-    } else if (short_of_memory) {
-      return verdict;
     } else if (judge_run(set, true).strict_ok) {
       verdict.ok = verdict.strict_ok = false;
       verdict.failure_class = "race";
@@ -469,8 +466,7 @@ class Evaluation {
         output_bytes += static_cast<double>(one.published.nbytes());
       }
       if (set.kind == "perf") {
-        perf_output_bytes_ = output_bytes;
-        perf_largest_ = largest;
+        at_scale_[set.case_name] = {output_bytes, largest};
       }
       if (const std::string host =
               host_compute(reply.at("kernels").at("host_operators"), largest, rules_.host_operators);
@@ -673,12 +669,14 @@ class Evaluation {
 
   // One perf case, judged and then timed, by the processes that are running. Nothing when that ended the stage.
   std::optional<PairedCase> time_at_scale(const std::string& name, const PairingSettings& settings) {
-    CaseVerdict at_scale = judge_case(name, "perf");
-    if (!passes(at_scale)) {
-      fail_at_scale(std::move(at_scale));
-      return std::nullopt;
+    if (at_scale_.count(name) == 0) {  // a later pair's answers are judged while they are timed
+      CaseVerdict at_scale = judge_case(name, "perf");
+      if (!passes(at_scale)) {
+        fail_at_scale(std::move(at_scale));
+        return std::nullopt;
+      }
     }
-    if (refuse_hidden_at_scale()) return std::nullopt;
+    in_progress_ = set_of(name, "perf");
     TimedCase timed;
     try {
       timed = time(name, task_->cost(set_of(name, "perf")), settings);
@@ -693,13 +691,6 @@ class Evaluation {
       fail_at_scale(std::move(*timed.wrong));
       return std::nullopt;
     }
-    // A kernel that counts its calls may have begun to do something else.
-    CaseVerdict after = judge_case(name, "perf");
-    if (!passes(after)) {
-      fail_at_scale(std::move(after));
-      return std::nullopt;
-    }
-    if (refuse_hidden_at_scale()) return std::nullopt;
     if (other_work_.empty()) other_work_ = timed.other_work;
     samples_ += timed.samples;
     syncs_ += timed.syncs;
@@ -732,15 +723,6 @@ class Evaluation {
     return false;
   }
 
-  // Whether that ends perf.
-  bool refuse_hidden_at_scale() {
-    if (hidden_work_.empty() || !verdict_.policy.ok) return false;
-    refuse_hidden_work();
-    if (order_.policy_off) return false;
-    stop_perf("skipped", "the policy refuses the kernel");
-    return true;
-  }
-
   // What timed calls showed that the cases did not. Whether that ends perf.
   bool refuse_other_work(const std::string& other_work) {
     if (!rules_.needs_triton || other_work.empty()) return false;
@@ -753,9 +735,10 @@ class Evaluation {
   TimedCase time(const std::string& name, const Cost& cost, const PairingSettings& settings) {
     const std::unique_lock alone(judge_.device_);
     const GpuLock::Held machine = judge_.lock_->hold();
-    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, set_of(name, "perf"), perf_largest_,
-                      fastest_ns(cost.bytes, perf_output_bytes_, judge_.properties_), judge_.settings_.run_seconds,
-                      settings, random_,
+    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, set_of(name, "perf"),
+                      at_scale_.at(name).largest,
+                      fastest_ns(cost.bytes, at_scale_.at(name).output_bytes, judge_.properties_),
+                      judge_.settings_.run_seconds, settings, random_,
                       [this](const json& reply, const InputSet& set, const PlacedArguments& placed) {
                         return judge_reply(reply, set, placed);
                       },
@@ -845,11 +828,14 @@ class Evaluation {
   SuiteTask* task_ = nullptr;
   TaskRules rules_;
   std::string draw_, detail_;
-  InputSet in_progress_;                            // of the exe or perf case that the candidate is working on
-  std::vector<std::string> forbidden_;              // what the static screen found
-  std::string host_compute_;                        // the first operator of torch that did a kernel's work
-  double perf_output_bytes_ = 0;                    // of the perf case judged last
-  std::int64_t perf_largest_ = 0;                   // elements of its largest tensor
+  InputSet in_progress_;                // of the exe or perf case that the candidate is working on
+  std::vector<std::string> forbidden_;  // what the static screen found
+  std::string host_compute_;            // the first operator of torch that did a kernel's work
+  struct AtScale {
+    double output_bytes = 0;
+    std::int64_t largest = 0;  // elements of the largest tensor
+  };
+  std::map<std::string, AtScale> at_scale_;         // of the perf cases judged
   bool sealing_ = true;                             // until a case is wrong without it
   std::string hidden_work_;                         // where a case is wrong only while sealed (seal.py)
   std::string other_work_;                          // what did the work in a timed call, if not the candidate's kernels

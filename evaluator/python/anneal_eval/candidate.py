@@ -6,7 +6,6 @@ import gc
 import importlib.util
 import json
 import linecache
-import operator
 import os
 import re
 import sys
@@ -70,23 +69,10 @@ class Candidate:
             tuner.cache.clear()
 
     def _record_launches(self):
-        compile_or_launch, launches, seal_of_call = triton.runtime.jit.JITFunction.run, self.launches, self.host.seal
-
-        def launch(function, *args, grid, warmup, **kwargs):
-            if warmup or self.on_cpu:  # there the interpreter opens the seal itself
-                return compile_or_launch(function, *args, grid=grid, warmup=warmup, **kwargs)
-            if not seal_of_call.active:
-                return compile_or_launch(function, *args, grid=grid, warmup=False, **kwargs)
-            # Triton asks the arguments and the grid for what it needs: no object of the file's may answer.
-            given = [*enumerate(args), *kwargs.items()]
-            kernel_body.check_pointers(given)
-            sizes = seal_of_call.shut_during(lambda meta: tuple(map(operator.index, grid(meta) if callable(grid) else grid)))
-            with seal_of_call.kernel([one for _, one in memory.tensors_of(given)]):
-                return compile_or_launch(function, *args, grid=sizes, warmup=False, **kwargs)
+        launch, launches = triton.runtime.jit.JITFunction.run, self.launches
 
         def run(function, *args, grid, warmup, **kwargs):
-            if self.on_cpu or seal_of_call.active:  # not while a launch is timed: it takes 0.1 ms
-                self._check_guard()
+            self._check_guard()
             kernel = launch(function, *args, grid=grid, warmup=warmup or self._compiles_only, **kwargs)
             if warmup:
                 return kernel
@@ -110,15 +96,18 @@ class Candidate:
         return self.left_out == KERNELS or (self.left_out == INTEGER_DOTS and not self.on_cpu)
 
     def _check_guard(self):
+        # Not yet on a GPU: it takes 0.1 ms a launch, and what a launch there changes itself is not known.
+        if not self.on_cpu:
+            return
         changed = self.guard.changed()
         if changed:
             refusal = kernel_body.HostCode(f"{changed} is another one than before the kernel's code ran")
             self.refusals.append(refusal)
             raise refusal
 
-    def collect_garbage(self):
+    def collect_garbage(self, generation=2):
         """Runs the finalisers that wait. Not while a call's answer has still to be read."""
-        gc.collect()
+        gc.collect(generation)
 
     def load(self):
         """Imports the file and finds the entry. Returns the outcome as JSON text."""

@@ -297,14 +297,6 @@ def check(function, arguments):
             todo.extend(body.callees)
 
 
-def check_pointers(arguments):
-    """Raises HostCode for one among (name, argument of a launch) that says itself where its memory is and is no tensor."""
-    for name, value in arguments:
-        exact = type(value) in _TENSORS or type(value) in (TensorWrapper, TensorDescriptor)
-        if not exact and hasattr(type(value), "data_ptr"):
-            raise HostCode(f"argument {name} is of type {type(value).__name__}, which gives an address and is no tensor")
-
-
 def _functions_in(value):
     if type(value) in _FUNCTIONS:
         yield value

@@ -96,22 +96,6 @@ class Seal:
                 self._of(tensors)
                 self._switch(False)
 
-    def shut_during(self, function):
-        """`function`, the candidate's own (a grid that Triton calls within a launch), as one that sees decoys."""
-
-        def shut(*args):
-            if not self.active or not self._open:
-                return function(*args)
-            with _unwatched():
-                self._switch(False)
-            try:
-                return function(*args)
-            finally:
-                with _unwatched():
-                    self._switch(True)
-
-        return shut
-
     def operator(self, function, args, kwargs, tensors):
         """function(*args, **kwargs), an operator or a method of a tensor, run on true values.
 
