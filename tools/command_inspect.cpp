@@ -235,10 +235,10 @@ void add_report(CLI::App& app, int& exit_code) {
     }
     if (options->json == "-" || exit_code != exit_done) return;
     const std::string share = std::to_string(progress.judged) + " of " +
-                              agents::count_of(progress.planned, "attempt", "attempts") + " judged";
+                              agents::count_of(progress.planned, "planned attempt", "planned attempts") + " judged";
     if (progress.judged == 0) {
       print(progress.planned == 0 ? nothing_started(progress, options->files[0])
-                                  : "nothing has been judged yet (" + share + ")\n");
+                                  : "nothing has been judged yet (" + share + "; anneal status says how far it is)\n");
       return;
     }
     std::string text = transitions::print_report(*report);

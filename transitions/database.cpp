@@ -198,7 +198,8 @@ Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& fi
       const std::string lock = name + ".lock";
       self->lock_fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
       if (self->lock_fd_ < 0)
-        return fail(ErrorKind::missing, "Cannot write " + lock + ": " + std::strerror(errno) + ".");
+        return fail(ErrorKind::missing,
+                    "Cannot write " + name + " (its lock file " + lock + ": " + std::strerror(errno) + ").");
       if (::flock(self->lock_fd_, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK)
           return fail(ErrorKind::missing,

@@ -114,6 +114,13 @@ Result<std::string> status_text(Database& db) {
       out += fmt::format("{}: trajectories: {}; {} calls ({} api errors), {} + {} tokens\n", arm, states, totals.calls,
                          totals.errors, totals.prompt, totals.completion);
     }
+    // Why calls failed, the commonest first: what a trajectory that failed is to be mended for.
+    SQLite::Statement reasons(db.sql(),
+                              "SELECT error, count(*) FROM llm_call WHERE status = 'api_error' GROUP BY error "
+                              "ORDER BY count(*) DESC, error LIMIT 3");
+    while (reasons.executeStep()) {
+      out += fmt::format("api error ({} calls): {}\n", reasons.getColumn(1).getInt(), reasons.getColumn(0).getString());
+    }
     return out;
   } catch (const std::exception& error) {
     return tl::unexpected<Error>(database_error(db.file(), error));

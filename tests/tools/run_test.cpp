@@ -210,6 +210,8 @@ TEST(Run, ARefusedRequestCostsOneCallAndTheEndNamesRetryErrors) {
   EXPECT_THAT(first.err,
               HasSubstr("1 trajectory failed; where replies did not arrive, --retry-errors asks for them again"));
   EXPECT_THAT(first.err, HasSubstr("3 done, 0 done before, 1 failed; 14 attempts"));
+  const Outcome status = run(folder.path(), {"status", "runs/e2e.db"});
+  EXPECT_THAT(status.out, HasSubstr("api error (1 calls): HTTP 400"));
   down = false;
   const size_t before = server.requests().size();
   const Outcome again = run(folder.path(), {"run", config, "--display", "none"});
@@ -735,7 +737,8 @@ TEST(Unfinished, SaysSoInsteadOfAnEmptyReport) {
   ASSERT_EQ(run(folder.path(), {"run", config}).code, 1);
   // Of geak on mul, one reply of six attempts did not arrive.
   const std::string partial = run(folder.path(), {"report", "runs/e2e.db"}).out;
-  EXPECT_THAT(partial, ::testing::StartsWith("unfinished: figures are partial (13 of 14 attempts judged)\nexperiment"));
+  EXPECT_THAT(partial,
+              ::testing::StartsWith("unfinished: figures are partial (13 of 14 planned attempts judged)\nexperiment"));
   down = false;
   ASSERT_EQ(run(folder.path(), {"run", config, "--retry-errors"}).code, 0);
   EXPECT_THAT(run(folder.path(), {"report", "runs/e2e.db"}).out, ::testing::StartsWith("experiment e2e\n"));
@@ -747,7 +750,8 @@ TEST(Unfinished, NothingJudgedIsOneLine) {
   ASSERT_EQ(run(folder.path(), {"run", folder.write("c.yaml", config_for(server))}).code, 1);
   const Outcome report = run(folder.path(), {"report", "runs/e2e.db"});
   EXPECT_EQ(report.code, 0) << report.err;
-  EXPECT_EQ(report.out, "nothing has been judged yet (0 of 14 attempts judged)\n");
+  EXPECT_EQ(report.out,
+            "nothing has been judged yet (0 of 14 planned attempts judged; anneal status says how far it is)\n");
 }
 
 TEST(Terminal, GetsNoControlCharactersOfAKernel) {
