@@ -211,7 +211,7 @@ TEST(Run, ARefusedRequestCostsOneCallAndTheEndNamesRetryErrors) {
               HasSubstr("1 trajectory failed; where replies did not arrive, --retry-errors asks for them again"));
   EXPECT_THAT(first.err, HasSubstr("3 done, 0 done before, 1 failed; 14 attempts"));
   const Outcome status = run(folder.path(), {"status", "runs/e2e.db"});
-  EXPECT_THAT(status.out, HasSubstr("api error (1 calls): HTTP 400"));
+  EXPECT_THAT(status.out, HasSubstr("api error (1 calls): model local: HTTP 400"));
   down = false;
   const size_t before = server.requests().size();
   const Outcome again = run(folder.path(), {"run", config, "--display", "none"});
