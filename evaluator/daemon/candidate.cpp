@@ -164,11 +164,10 @@ class CandidateProcess {
 
   json warm(const json& request) {
     held_arguments_ = arguments_from(request, "arguments");
-    const py::list arguments = held_arguments_;
     const py::object timed = runner_.attr("timed");
     runner_.attr("collect_garbage")();
     if (request.value("tune", false)) runner_.attr("forget_tuning")();
-    timer().warm([&] { timed(arguments); }, request.at("calls").get<int>(), request.at("seconds").get<double>());
+    timer().warm([&] { timed(held_arguments_); }, request.at("calls").get<int>(), request.at("seconds").get<double>());
     return json::object();
   }
 

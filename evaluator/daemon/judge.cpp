@@ -566,7 +566,11 @@ class Evaluation {
       refuse_policy("not_a_kernel", "torch computes on whole tensors beside the kernel: " + host_compute_,
                     "torch_compute");
     } else if (!hidden_work_.empty()) {
-      refuse_hidden_work();
+      refuse_policy("not_a_kernel",
+                    "wrong " + hidden_work_ +
+                        " while only its kernels and the torch operators that are seen have the true values: something "
+                        "else computes beside them",
+                    "hidden_compute");
     } else if (verdict_.exe.strict_ok && launches_decoys()) {
       refuse_policy("not_a_kernel", "the answer is the same when its Triton kernels are not launched", "decoy_kernel");
     }
@@ -577,14 +581,6 @@ class Evaluation {
     if (std::find(verdict_.flags.begin(), verdict_.flags.end(), flag) == verdict_.flags.end()) {
       verdict_.flags.push_back(flag);
     }
-  }
-
-  void refuse_hidden_work() {
-    refuse_policy("not_a_kernel",
-                  "wrong " + hidden_work_ +
-                      " while only its kernels and the torch operators that are seen have the true values: something "
-                      "else computes beside them",
-                  "hidden_compute");
   }
 
   // With its kernels left out, the answer must change. Throws CandidateLost when the process ends over it.
@@ -617,14 +613,16 @@ class Evaluation {
     settings.max_seconds = judge_.settings_.perf_seconds_a_case;
     stage_ = &perf.reason;
     const std::vector<std::string> names = task_->perf_case_names();
+    std::vector<Cost> costs;
+    for (const std::string& name : names) costs.push_back(task_->cost(set_of(name, "perf")));
     std::vector<std::vector<PairedCase>> timed(names.size());  // of each case, by pair of processes
     const auto is_settled = [&](const std::vector<PairedCase>& one) { return settled(one, settings); };
     for (int pair = 0; !std::all_of(timed.begin(), timed.end(), is_settled); ++pair) {
       try {
-        if (pair > 0 && !renew_pair()) return;
+        if (pair > 0) renew_pair();
         for (std::size_t i = 0; i < names.size(); ++i) {
           if (is_settled(timed[i])) continue;
-          std::optional<PairedCase> one = time_at_scale(names[i], settings);
+          std::optional<PairedCase> one = time_at_scale(names[i], costs[i], settings);
           if (!one) return;
           timed[i].push_back(std::move(*one));
         }
@@ -634,14 +632,14 @@ class Evaluation {
         return;
       }
     }
-    if (refuse_other_work(other_work_)) return;
+    if (refuse_other_work()) return;
     candidate_.reset();
     std::vector<PairedCase> measured;
     std::optional<double> bytes = 0, flops = 0;
     double candidate_seconds = 0;
     for (std::size_t i = 0; i < names.size(); ++i) {
       const PairedCase& paired = measured.emplace_back(pooled(timed[i], settings));
-      const Cost cost = task_->cost(set_of(names[i], "perf"));
+      const Cost& cost = costs[i];
       perf.cases.push_back({names[i], paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
                             static_cast<int>(paired.quads.size()), 0, cost.bytes, cost.flops});
       bytes = bytes && cost.bytes ? std::optional(*bytes + *cost.bytes) : std::nullopt;
@@ -668,7 +666,7 @@ class Evaluation {
   }
 
   // One perf case, judged and then timed, by the processes that are running. Nothing when that ended the stage.
-  std::optional<PairedCase> time_at_scale(const std::string& name, const PairingSettings& settings) {
+  std::optional<PairedCase> time_at_scale(const std::string& name, const Cost& cost, const PairingSettings& settings) {
     if (at_scale_.count(name) == 0) {  // a later pair's answers are judged while they are timed
       CaseVerdict at_scale = judge_case(name, "perf");
       if (!passes(at_scale)) {
@@ -679,10 +677,10 @@ class Evaluation {
     in_progress_ = set_of(name, "perf");
     TimedCase timed;
     try {
-      timed = time(name, task_->cost(set_of(name, "perf")), settings);
+      timed = time(in_progress_, cost, settings);
     } catch (const TimingStopped& stopped) {
       if (other_work_.empty()) other_work_ = stopped.other_work;
-      if (refuse_other_work(other_work_)) return std::nullopt;
+      if (refuse_other_work()) return std::nullopt;
       stop_perf(stopped.status, "case " + name + ": " + stopped.reason);
       if (stopped.too_slow) verdict_.flags.push_back("too_slow");
       return std::nullopt;
@@ -699,8 +697,8 @@ class Evaluation {
   }
 
   // The next pair of processes: a fresh candidate, which has made its first call, and on the judge's side, which cannot
-  // be started anew, other memory. False when the kernel fails there, which ends the stage.
-  bool renew_pair() {
+  // be started anew, other memory. Throws CandidateLost when the kernel fails there.
+  void renew_pair() {
     {
       const std::unique_lock alone(judge_.device_);
       judge_.timer_ = gpu::Timer::create(judge_.settings_.device);
@@ -713,32 +711,27 @@ class Evaluation {
     const auto shared = checking();
     json reply = load(path);
     if (reply.value("class", "") == "ok") reply = run_candidate_on(first, judge_.settings_.call_seconds).reply;
-    if (reply.value("class", "") == "ok") return true;
-    CaseVerdict failed;
-    failed.name = first.case_name;
-    failed.inputs = first.kind;
-    failed.failure_class = reply.value("class", "crashed");
-    failed.message = "in another process of the same kernel: " + reply.value("message", "");
-    fail_at_scale(std::move(failed));
-    return false;
+    if (reply.value("class", "") == "ok") return;
+    throw CandidateLost{reply.value("class", "crashed"),
+                        "in another process of the same kernel: " + reply.value("message", "")};
   }
 
   // What timed calls showed that the cases did not. Whether that ends perf.
-  bool refuse_other_work(const std::string& other_work) {
-    if (!rules_.needs_triton || other_work.empty()) return false;
-    refuse_policy("not_a_kernel", "in timed calls: " + other_work, "torch_compute");
+  bool refuse_other_work() {
+    if (!rules_.needs_triton || other_work_.empty()) return false;
+    refuse_policy("not_a_kernel", "in timed calls: " + other_work_, "torch_compute");
     if (order_.policy_off) return false;
     stop_perf("skipped", "the policy refuses the kernel");
     return true;
   }
 
-  TimedCase time(const std::string& name, const Cost& cost, const PairingSettings& settings) {
+  TimedCase time(const InputSet& perf_case, const Cost& cost, const PairingSettings& settings) {
     const std::unique_lock alone(judge_.device_);
     const GpuLock::Held machine = judge_.lock_->hold();
-    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, set_of(name, "perf"),
-                      at_scale_.at(name).largest,
-                      fastest_ns(cost.bytes, at_scale_.at(name).output_bytes, judge_.properties_),
-                      judge_.settings_.run_seconds, settings, random_,
+    const AtScale& at_scale = at_scale_.at(perf_case.case_name);
+    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, perf_case, at_scale.largest,
+                      fastest_ns(cost.bytes, at_scale.output_bytes, judge_.properties_), judge_.settings_.run_seconds,
+                      settings, random_,
                       [this](const json& reply, const InputSet& set, const PlacedArguments& placed) {
                         return judge_reply(reply, set, placed);
                       },
@@ -836,7 +829,7 @@ class Evaluation {
     std::int64_t largest = 0;  // elements of the largest tensor
   };
   std::map<std::string, AtScale> at_scale_;         // of the perf cases judged
-  bool sealing_ = true;                             // until a case is wrong without it
+  bool sealing_ = false;                            // until a case is wrong without it
   std::string hidden_work_;                         // where a case is wrong only while sealed (seal.py)
   std::string other_work_;                          // what did the work in a timed call, if not the candidate's kernels
   int samples_ = 0, syncs_ = 0, side_streams_ = 0;  // as in TimedCase, of all timed cases

@@ -77,11 +77,9 @@ double trimmed_mean(std::vector<double> values) {
 PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::function<double()>& seconds,
                          const PairingSettings& settings) {
   PairedCase result;
-  std::vector<double> ratios;
   const double start = seconds();
   for (int i = 0; i < settings.max_quads; ++i) {
     result.quads.push_back(draw(i));
-    ratios.push_back(log_ratio(result.quads.back()));
     const int count = i + 1;
     const double elapsed = seconds() - start;
     if (elapsed > settings.last_seconds) break;
@@ -92,7 +90,7 @@ PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::functi
       break;
     }
     if (count < settings.min_quads || count % 8 != 0) continue;
-    const Interval ci = median_interval(ratios);
+    const Interval ci = median_interval(log_ratios(result.quads));
     const double half = (ci.hi - ci.lo) / 2;
     const bool clear = ci.lo - 0.02 > 0 || ci.hi + 0.02 < 0;
     const double parts = std::min(last.baseline_ns[0], last.candidate_ns[0]) < settings.long_kernel_ns ? 2 : 1;
@@ -125,8 +123,10 @@ PairedCase pooled(const std::vector<PairedCase>& timed, const PairingSettings& s
   PairedCase result;
   result.quads = timed[first].quads;
   result.quads.insert(result.quads.end(), timed[second].quads.begin(), timed[second].quads.end());
-  conclude(result, settings);  // for its speedup
-  result.between = std::max(log_difference(result, timed[first]), log_difference(result, timed[second]));
+  const double middle = median(log_ratios(result.quads));
+  for (const std::size_t one : {first, second}) {
+    result.between = std::max(result.between, std::abs(middle - std::log(timed[one].speedup)));
+  }
   conclude(result, settings);
   return result;
 }

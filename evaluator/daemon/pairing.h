@@ -60,9 +60,9 @@ bool settled(const std::vector<PairedCase>& timed, const PairingSettings& settin
 PairedCase pooled(const std::vector<PairedCase>& timed, const PairingSettings& settings);
 
 // Fills speedup (sum of baselines / sum of candidates over the trimmed means of the cases), its 99 % bootstrap interval
-// (quads within cases, 2,000 draws, fixed seed, widened where cases are short or their pairs of
-// processes differ), the geometric mean and the verdict:
-// FAST lo > 1.01, SLOW hi < 0.99, SAME within [0.98, 1.02], else AMBIGUOUS, in this order.
+// (quads within cases, 2,000 draws, fixed seed, widened where cases are short or their pairs of processes differ), the
+// geometric mean and the verdict: FAST lo > 1.01, SLOW hi < 0.99, SAME within [0.98, 1.02], else AMBIGUOUS, in this
+// order.
 void summarise(const std::vector<PairedCase>& cases, const PairingSettings& settings, PerfVerdict& perf);
 
 }  // namespace anneal::evaluator

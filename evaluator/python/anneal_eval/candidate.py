@@ -81,11 +81,11 @@ class Candidate:
             integer, floating = self.dots[kernel.hash]
             self.integer_dot |= integer
             if floating:
-                self.floating_dot = _name_of(function)
+                self.floating_dot = kernel_body.name_of(function)
             if self.left_out == INTEGER_DOTS and not self.on_cpu and not integer:
                 launch(function, *args, grid=grid, warmup=False, **kwargs)
             if len(launches) < 10_000:
-                launches.append((_name_of(function), kernel))
+                launches.append((kernel_body.name_of(function), kernel))
             return kernel
 
         triton.runtime.jit.JITFunction.run = run
@@ -129,8 +129,8 @@ class Candidate:
     def call(self, arguments, left_out=NOTHING, sealed=False):
         """Calls the entry. Returns (outcome as JSON text, list of outputs).
 
-        sealed: only kernels and operators that are counted see true values (seal.py). left_out: KERNELS are compiled and not launched. INTEGER_DOTS add nothing to their accumulators (CPU); on a GPU
-        the kernels that hold one are not launched.
+        left_out: KERNELS are compiled and not launched. INTEGER_DOTS add nothing to their accumulators (CPU); on a GPU
+        the kernels that hold one are not launched. sealed: only kernels and counted operators see true values (seal.py).
         """
         self.left_out, self.host.poisoned = left_out, True
         interpret.integer_dots.left_out = left_out == INTEGER_DOTS
@@ -145,6 +145,9 @@ class Candidate:
                 outputs = self.timed(arguments)
                 if not self.on_cpu:
                     torch.cuda.synchronize()
+            self._check_guard()
+            if self.refusals:
+                raise self.refusals[0]
             return self.answered(outputs)
         except BaseException as error:
             return self._failure(error, "runtime_error"), []
@@ -164,12 +167,6 @@ class Candidate:
 
     def answered(self, outputs):
         """What `call` returns when the entry returned `outputs`."""
-        try:
-            self._check_guard()
-            if self.refusals:
-                raise self.refusals[0]
-        except kernel_body.HostCode as refusal:
-            return self._failure(refusal, "runtime_error"), []
         return _outcome("ok", "", ""), outputs
 
     def host_operators(self):
@@ -252,10 +249,6 @@ class Candidate:
             lines.append(f"caused by {type(cause).__name__}: {cause}")
             cause = cause.__cause__
         return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
-
-
-def _name_of(function):
-    return str.__str__(function.fn.__name__)  # of a class of the file's own, it could compute where it is used
 
 
 def _relied_on():

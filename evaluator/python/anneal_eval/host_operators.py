@@ -8,7 +8,7 @@ those that put tensors together too, which count where the task's operator itsel
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from anneal_eval.seal import Seal
+from anneal_eval.seal import Seal, tensors_in
 
 _FRESH = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _ALLOCATION = _FRESH | {
@@ -65,7 +65,7 @@ class HostOperators(TorchDispatchMode):
         def counted(tensor, *args, **kwargs):
             if not self.paused:
                 self.elements[name] = self.elements.get(name, 0) + count(tensor)
-            return self.seal.operator(method, (tensor, *args), kwargs, _tensors)
+            return self.seal.operator(method, (tensor, *args), kwargs)
 
         return counted
 
@@ -86,19 +86,18 @@ class HostOperators(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         name = func.overloadpacket.__name__
-
-        def operator(*args, **kwargs):
-            result = func(*args, **kwargs)
-            if self.poisoned and name in _FRESH:
-                _poison(result)
-            return result
-
         if _is_view(func):
             result = func(*args, **(kwargs or {}))
         else:
-            result = self.seal.operator(operator, args, kwargs or {}, _tensors)
+            result = self.seal.operator(self._run, (func, *args), kwargs or {})
         if not self.paused:
             self._note(name, func, args, kwargs or {}, result)
+        return result
+
+    def _run(self, func, *args, **kwargs):
+        result = func(*args, **kwargs)
+        if self.poisoned and func.overloadpacket.__name__ in _FRESH:
+            _poison(result)
         return result
 
     def _note(self, name, func, args, kwargs, result):
@@ -108,7 +107,7 @@ class HostOperators(TorchDispatchMode):
         into_part = known and name == "copy_" and _numel(args[0]) * _element_size(args[0]) < _storage(args[0]).nbytes()
         if known and not to_host and not into_part:
             return
-        size = max((_numel(t) for t in _tensors((args, tuple(kwargs.values()), result))), default=0)
+        size = max((_numel(t) for t in tensors_in((args, tuple(kwargs.values()), result))), default=0)
         if name == "_local_scalar_dense":
             size *= max(1, _element_size(args[0]) // self.item_bytes)
         key = f"{name} to the host" if to_host else _PART if into_part else name
@@ -139,11 +138,3 @@ def _poison(tensor):
         tensor.fill_(True)
     else:
         tensor.fill_(torch.iinfo(tensor.dtype).max)
-
-
-def _tensors(value):
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from _tensors(one)

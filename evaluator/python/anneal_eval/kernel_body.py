@@ -95,26 +95,28 @@ class Body:
             self._visit(statement)
 
     def _check_defaults(self):
+        if self._own:
+            return
         for value in self.defaults or ():
             its = value if type(value) in (list, set) else [*value, *value.values()] if type(value) is dict else [value]
-            if not self._own and not all(map(_is_constant, its)):
-                raise HostCode(f"{_name_of(self.function)}: the default of an argument is the host's")
+            if not all(map(_is_constant, its)):
+                raise HostCode(f"{name_of(self.function)}: the default of an argument is the host's")
 
     def check_unchanged(self):
         """Raises HostCode when the source or a global name is another one than in the first launch."""
         self._check_defaults()
         if self.function.src is not self.source or self.function.fn.__defaults__ is not self.defaults:
-            raise HostCode(f"the source of {_name_of(self.function)} changed after its first launch")
+            raise HostCode(f"the source of {name_of(self.function)} changed after its first launch")
         for name, value in self.names.items():
             now = _look_up(self.function.fn, name)
             if now is not value and not _same_constant(now, value):
-                raise HostCode(f"{name}, which {_name_of(self.function)} uses, changed after its first launch")
+                raise HostCode(f"{name}, which {name_of(self.function)} uses, changed after its first launch")
 
     def _refuse(self, node, what):
-        raise HostCode(f"{_name_of(self.function)}, line {self._line(node)}: {what}")
+        raise HostCode(f"{name_of(self.function)}, line {self._line(node)}: {what}")
 
     def _leave(self, node, what):
-        raise UnsupportedOnCpu(f"{_name_of(self.function)}, line {self._line(node)}: {what}")
+        raise UnsupportedOnCpu(f"{name_of(self.function)}, line {self._line(node)}: {what}")
 
     def _line(self, node):
         return self.first_line + getattr(node, "lineno", 1) - 1
@@ -197,7 +199,8 @@ class Body:
 _ABSENT = object()
 
 
-def _name_of(function):
+def name_of(function):
+    """A kernel's name as plain text: a str of the file's own class could compute wherever it is used."""
     return str.__str__(function.fn.__name__)
 
 
@@ -285,8 +288,8 @@ def check(function, arguments):
         todo.extend(_functions_in(value))
         if not (_is_constant(value) or (name not in constants and _is_data(value))):
             if callable(value):
-                raise HostCode(f"{_name_of(function)}: argument {name} is the host's: {type(value).__name__}")
-            raise UnsupportedOnCpu(f"{_name_of(function)}: argument {name} is of type {type(value).__name__}")
+                raise HostCode(f"{name_of(function)}: argument {name} is the host's: {type(value).__name__}")
+            raise UnsupportedOnCpu(f"{name_of(function)}: argument {name} is of type {type(value).__name__}")
     while todo:
         one = todo.pop()
         if one in seen or not hasattr(one, "parse"):
@@ -331,7 +334,7 @@ def body_of(function):
         raise HostCode(f"{type(function).__name__} is not Triton's own kind of function")
     if type(function) is not JITFunction:
         if not is_tritons_own(function):
-            raise UnsupportedOnCpu(f"{_name_of(function)} is Python for the compiler to run, and the interpreter's values are others")
+            raise UnsupportedOnCpu(f"{name_of(function)} is Python for the compiler to run, and the interpreter's values are others")
         return None
     if id(function) not in _bodies:
         _bodies[id(function)] = Body(function)  # holds the function, so that its id is not given again

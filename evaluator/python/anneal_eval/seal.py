@@ -70,12 +70,14 @@ class Seal:
         self.active = True
         try:
             with _unwatched():
-                self._close(self._of(tensors))
+                for one in self._of(tensors):
+                    one.close()
             yield
         finally:
             try:
                 with _unwatched():
-                    self._open_these(list(self._all.values()))
+                    for one in self._all.values():
+                        one.open()
             finally:
                 self._all.clear()
                 self.active = self._open = self._inside = False
@@ -96,16 +98,15 @@ class Seal:
                 self._of(tensors)
                 self._switch(False)
 
-    def operator(self, function, args, kwargs, tensors):
-        """function(*args, **kwargs), an operator or a method of a tensor, run on true values.
-
-        tensors(value): those in the arguments, or in the result."""
+    def operator(self, function, args, kwargs):
+        """function(*args, **kwargs), an operator or a method of a tensor, run on true values."""
         if not self.active or self._open or self._inside:
             return function(*args, **kwargs)
-        given = list(tensors((args, tuple(kwargs.values()))))
+        given = list(tensors_in((args, tuple(kwargs.values()))))
         with _unwatched():
             touched = self._of(given)
-            self._open_these(touched)
+            for one in touched:
+                one.open()
         result, self._inside = None, True
         try:
             result = function(*args, **kwargs)
@@ -116,7 +117,8 @@ class Seal:
                 for one in touched:
                     if _span(one.memory) != one.span:  # it was resized
                         self._all.pop(one.span, None)
-                self._close({id(one): one for one in [*self._of([*given, *tensors(result)]), *touched]}.values())
+                for one in [*self._of([*given, *tensors_in(result)]), *touched]:
+                    one.close()
 
     def _of(self, tensors):
         """The allocations of `tensors`, each once; a new one is added. Tensors over parts of one allocation share it."""
@@ -142,24 +144,9 @@ class Seal:
         self._all = {span: one for span, one in self._all.items() if not one.is_garbage()}
 
     def _switch(self, to_open):
-        (self._open_these if to_open else self._close)(list(self._all.values()))
+        for one in self._all.values():
+            one.open() if to_open else one.close()
         self._open = to_open
-
-    # The candidate's work may be on any stream: all of it is waited for before memory changes hands.
-
-    @staticmethod
-    def _open_these(sealed):
-        _wait(sealed)
-        for one in sealed:
-            one.open()
-        _wait(sealed)
-
-    @staticmethod
-    def _close(sealed):
-        _wait(sealed)
-        for one in sealed:
-            one.close()
-        _wait(sealed)
 
 
 @contextlib.contextmanager
@@ -177,6 +164,10 @@ def _span(tensor):
     return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() > 0 else None
 
 
-def _wait(sealed):
-    if any(one.memory.is_cuda for one in sealed):
-        torch.cuda.synchronize()
+def tensors_in(value):
+    """All tensors in an operator's arguments, or in its result."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from tensors_in(one)
