@@ -37,7 +37,7 @@ def decisive_class(one):
 def check(submitted, results):
     submissions = [json.loads(line) for line in open(submitted, encoding="utf-8")]
     verdicts = [json.loads(line) for line in open(results, encoding="utf-8")]
-    wrong = still_open = 0
+    wrong, still_open = [], 0
     for submission, one in zip(submissions, verdicts, strict=True):
         first = submission["code"].split("\n", 1)[0]
         expected = re.search(r"expect: ([\w|]+)", first)[1]
@@ -49,13 +49,15 @@ def check(submitted, results):
         right = got in expected.split("|") and not (limit and measured and speedup >= float(limit[1]))
         is_open = "open: yes" in first
         still_open += is_open and not right
-        wrong += right == is_open
         shown = f"{speedup:.3f}" if measured else one["perf"]["status"]
-        print(f"{'WRONG' if right == is_open else 'open ' if is_open else 'ok   '} {submission['name']:<34} expected {expected:<16} got {got:<16} {shown:<14} "
-              f"{','.join(one['flags'])}")
+        line = (f"{'WRONG' if right == is_open else 'open ' if is_open else 'ok   '} {submission['name']:<34} expected {expected:<16} got {got:<16} "
+                f"{shown:<14} {','.join(one['flags'])}")
         if not right:
-            print("      " + (one["exe"].get("message") or one["call"].get("message") or one["perf"].get("reason") or ""))
-    print(f"{len(verdicts)} judged, {wrong} other than declared, {still_open} known to be open")
+            line += "\n      " + (one["exe"].get("message") or one["call"].get("message") or one["perf"].get("reason") or "")
+        print(line)
+        if right == is_open:
+            wrong.append(line)
+    print(f"{len(verdicts)} judged, {len(wrong)} other than declared, {still_open} known to be open", *wrong, sep="\n")  # again: a log may lose its middle
     return 1 if wrong else 0
 
 
