@@ -172,7 +172,7 @@ UNUSED = {
     "asyncio", "atexit", "base64", "builtins", "cProfile", "cmath", "concurrent.futures", "csv", "ctypes", "datetime", "gc", "glob",
     "hashlib", "importlib", "importlib.util", "inspect", "io", "multiprocessing", "pathlib", "pdb", "pickle", "platform", "pstats",
     "queue", "secrets", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "timeit", "unittest", "unittest.mock",
-    "uuid", "torch.autograd.profiler", "torch.distributed", "torch.fx", "torch.library", "torch.multiprocessing", "torch.onnx",
+    "uuid", "einops", "matplotlib", "matplotlib.pyplot", "pandas", "psutil", "pytest", "scipy", "tqdm", "torch.autograd.profiler", "torch.distributed", "torch.fx", "torch.library", "torch.multiprocessing", "torch.onnx",
     "torch.profiler", "torch.utils.benchmark", "torch.utils.checkpoint", "torch.utils.cpp_extension", "torch.utils.data",
     "triton.compiler", "triton.runtime", "triton.runtime.jit", "triton.runtime.autotuner", "triton.runtime.driver"}
 # Besides modules, names that stand for these are followed, and they themselves are not used as values.
