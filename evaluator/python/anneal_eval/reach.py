@@ -23,20 +23,24 @@ def without_unreached(tree, entry, paths_of):
         return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("__") \
             and all(_keeps_uncalled(one, paths_of, others) for one in node.decorator_list)
 
-    waiting = [node for node in tree.body if waits(node)]
-    reached = {entry, "kernel_function"}.union(*(_words(node) for node in tree.body if not waits(node)),
-                                               *(_words(one) for node in waiting for one in _evaluated_around(node)))
-    found = True
-    while found:
-        found = [node for node in waiting if node.name in reached]
-        waiting = [node for node in waiting if node.name not in reached]
-        reached = reached.union(*(_words(one) for node in found for one in node.body))
-    for node in waiting:
+    waiting, todo, reached = {}, [entry, "kernel_function"], set()
+    for node in tree.body:
+        if waits(node):
+            waiting.setdefault(node.name, []).append(node)
+        for one in _evaluated_around(node) if waits(node) else [node]:
+            todo.extend(_words(one))
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            for one in [one for node in waiting.pop(name, ()) for one in node.body]:
+                todo.extend(_words(one))
+    for node in [node for nodes in waiting.values() for node in nodes]:
         node.body = [ast.copy_location(ast.Pass(), node.body[0])]
     _Imports(reached).visit(tree)
 
 
-def bindings_of(tree, name):
+def binds(tree, name):
     """Whether the file gives `name` a meaning of its own, by an import too."""
     imported = {one.asname or one.name.split(".")[0] for node in ast.walk(tree)
                 if isinstance(node, (ast.Import, ast.ImportFrom)) for one in node.names}

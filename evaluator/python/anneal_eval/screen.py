@@ -16,7 +16,7 @@ import re
 import sys
 import types
 
-from anneal_eval.reach import bindings_of, without_unreached
+from anneal_eval.reach import binds, without_unreached
 from anneal_eval.screen_names import (
     ACCESSORS, ARRAYS, BOUND_DUNDERS, BUILTINS, CALLS, DUNDERS, FLAGS, FOLLOWED, HELD_MODULES, HOOKS, INTEGER_TASK, KINDS, MODULES,
     NEVER_ASSIGNED, ONLY, PATHS, PRIVATE_ALLOWED, REASON, SETTINGS)
@@ -206,7 +206,7 @@ class _Findings(ast.NodeVisitor):
         self.forbidden = {}  # text -> None, in the order found
         self.integer_task = []  # what a task of int8 products does not allow
         self.aliases = _Aliases(tree)
-        self.asks_kinds = not bindings_of(tree, "isinstance")
+        self.asks_kinds = not binds(tree, "isinstance")
         self.local_names = []  # a set for each function around the node: they hide builtins
         self.in_class = False
         self.module_level = set(map(id, tree.body))
