@@ -69,7 +69,9 @@ class CandidateProcess {
 
   json scan(const json& request) {
     const py::object screen = py::module_::import("anneal_eval.screen").attr("screen");
-    return json::parse(screen(request.at("path").get<std::string>()).cast<std::string>());
+    return json::parse(screen(request.at("path").get<std::string>(), request.at("entry").get<std::string>(),
+                              request.at("integer_task").get<bool>())
+                           .cast<std::string>());
   }
 
   json load(const json& request) {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <fstream>
 #include <iomanip>
@@ -39,7 +38,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 11;
+constexpr int judge_version = 12;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -128,13 +127,7 @@ class Evaluation {
         call();
         if (verdict_.call.ok && order_.exe) {
           exe();
-          try {
-            policy();
-          } catch (const CandidateLost& lost) {
-            refuse_policy("not_a_kernel", "without its Triton kernels it ends: " + lost.message, "decoy_kernel");
-            if (order_.perf) verdict_.perf.reason = "the policy refuses the kernel";
-            order_perf_ = false;
-          }
+          policy();
           if (order_perf_) perf();
         }
       }
@@ -168,28 +161,11 @@ class Evaluation {
     verdict_.code_sha256 = sha256(order_.code);
   }
 
-  // Static screen. Syntax and entry are found by the candidate's process: the judge never parses hostile code.
+  // The rest of the screen, syntax and entry are the candidate's process' to find: the judge never parses hostile code.
   bool screen() {
     if (order_.code.find_first_not_of(" \t\r\n") == std::string::npos) {
       fail_call("missing_entry", "the submission is empty");
       return false;
-    }
-    if (!rules_.needs_integer_dot) return true;
-    constexpr std::array forbidden = {"torch.quantize_per_tensor",
-                                      "torch.quantize_per_channel",
-                                      "torch.dequantize",
-                                      "torch.int_repr",
-                                      "torch.q_scale",
-                                      "torch.q_zero_point",
-                                      "torch.ops.quantized",
-                                      "torch._int_mm",
-                                      "torch.ao.",
-                                      "torch.ops.aten"};
-    for (const char* name : forbidden) {
-      if (order_.code.find(name) != std::string::npos) {
-        fail_call("forbidden_api", std::string(name) + " must not be used in this task");
-        return false;
-      }
     }
     return true;
   }
@@ -241,7 +217,9 @@ class Evaluation {
   bool passed_scan(const std::string& path) {
     json scanned;
     try {
-      scanned = candidate_->ask({{"op", "scan"}, {"path", path}}, judge_.settings_.call_seconds);
+      scanned = candidate_->ask(
+          {{"op", "scan"}, {"path", path}, {"entry", order_.task}, {"integer_task", rules_.needs_integer_dot}},
+          judge_.settings_.call_seconds);
     } catch (const CandidateLost& lost) {  // the parser itself fell: nothing else has run
       if (lost.failure_class != "crashed") throw;
       // Nothing of the kernel's has run: a process that leaves by itself could not read its own Python files.
@@ -293,18 +271,19 @@ class Evaluation {
     ExeVerdict& exe = verdict_.exe;
     exe.ok = exe.strict_ok = true;
     const CaseVerdict *first = nullptr, *unsupported = nullptr;  // held-out cases come last
-    bool standard_failed = false;
+    bool shown_pass = true, standard_pass = true;                // as a case that cannot be judged does not
     const CaseVerdict* beyond_published = nullptr;
     for (const CaseVerdict& one : exe.cases) {
       exe.ok &= one.ok;
       if (!one.ok && beyond_published == nullptr) beyond_published = &one;
       exe.strict_ok &= one.strict_ok;
       if (one.strict_ok) continue;
+      shown_pass &= one.held_out;
+      standard_pass &= one.inputs != "standard";
       if (one.failure_class == "unsupported_on_cpu") {
         if (unsupported == nullptr) unsupported = &one;
         continue;
       }
-      standard_failed |= one.inputs == "standard";
       if (first == nullptr) first = &one;
     }
     exe.failure_class = "ok";
@@ -313,15 +292,16 @@ class Evaluation {
     } else if (const auto distance = distance_of_other_quantization()) {
       fail_quantization(not_the_scheme(*distance));
     } else if (first != nullptr && first->held_out) {
-      exe.failure_class = "overfit";
-      exe.message = "right on the cases that are shown, wrong on others of other sizes or values";
+      exe.failure_class = shown_pass ? "overfit" : first->failure_class;
+      exe.message = shown_pass ? "right on the cases that are shown, wrong on others of other sizes or values"
+                               : "in a case that is not shown";
       detail_.clear();
     } else if (first == nullptr && unsupported != nullptr) {  // nothing else speaks against it, so it is not judged
       exe.failure_class = unsupported->failure_class;
       exe.message =
           unsupported->held_out ? "in a case that is not shown" : where_of(*unsupported) + ": " + unsupported->message;
     } else if (first != nullptr) {
-      exe.failure_class = standard_failed ? first->failure_class : "outlier_only";
+      exe.failure_class = standard_pass ? "outlier_only" : first->failure_class;
       exe.message = where_of(*first) + ": " + first->message;
     } else if (beyond_published != nullptr) {  // accepted: the strict rule decides, and tells rounding from a fault
       exe.message = beyond_published->held_out ? "in a case that is not shown" : where_of(*beyond_published);
@@ -365,15 +345,13 @@ class Evaluation {
     const auto shared = checking();
     const InputSet first = set_of(task_->case_names().front(), "standard");
     in_progress_ = first;
-    try {
-      const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds, "integer_dots");
-      if (reply.value("class", "") != "ok") return;
-      const Answer answer = answer_to(placed, reply, first_expected_);
-      if (!answer.refused() && compare_all(answer.outputs, first_expected_, first).strict_ok) {
-        fail_quantization("the answer is as right when its int8 dots are left out: something else computes it");
-      }
-    } catch (const CandidateLost& lost) {
-      fail_quantization("without its int8 dots it ends: " + lost.message);
+    const LeftOut left_out = leave_out("integer_dots", first);
+    if (!left_out.run) return fail_quantization("without its int8 dots it ends: " + left_out.end);
+    const auto& [placed, reply] = *left_out.run;
+    if (reply.value("class", "") != "ok") return;
+    const Answer answer = answer_to(placed, reply, first_expected_);
+    if (!answer.refused() && compare_all(answer.outputs, first_expected_, first).strict_ok) {
+      fail_quantization("the answer is as right when its int8 dots are left out: something else computes it");
     }
   }
 
@@ -530,6 +508,32 @@ class Evaluation {
     return run;
   }
 
+  struct LeftOut {
+    std::optional<Run> run;
+    std::string end;  // how the process ended, if there is none
+  };
+
+  // The first case without its kernels or its int8 dots. That the process ends over it is held against the kernel, but
+  // time and memory may be short by the machine's doing: they must be again, in a fresh process that has just answered
+  // the case as it is. Throws CandidateLost when it has not.
+  LeftOut leave_out(const char* what, const InputSet& first) {
+    const double seconds = judge_.settings_.run_seconds;
+    try {
+      return {run_candidate_on(first, seconds, what), ""};
+    } catch (const CandidateLost& lost) {
+      if (lost.failure_class != "timeout" && lost.failure_class != "out_of_memory") return {std::nullopt, lost.message};
+    }
+    json reply = load(start_candidate());
+    if (reply.value("class", "") == "ok") reply = run_candidate_on(first, seconds).reply;
+    if (reply.value("class", "") != "ok")
+      throw CandidateLost{reply.value("class", "crashed"), reply.value("message", "")};
+    try {
+      return {run_candidate_on(first, seconds, what), ""};
+    } catch (const CandidateLost& lost) {
+      return {std::nullopt, lost.message};
+    }
+  }
+
   Answer answer_to(const PlacedArguments& placed, const json& reply, const std::vector<Expected>& expected) {
     return collect(*candidate_, reply, placed, expected, *task_, judge_.settings_.device, judge_.settings_.run_seconds);
   }
@@ -571,8 +575,8 @@ class Evaluation {
                         " while only its kernels and the torch operators that are seen have the true values: something "
                         "else computes beside them",
                     "hidden_compute");
-    } else if (verdict_.exe.strict_ok && launches_decoys()) {
-      refuse_policy("not_a_kernel", "the answer is the same when its Triton kernels are not launched", "decoy_kernel");
+    } else if (verdict_.exe.strict_ok) {
+      refuse_decoys();
     }
   }
 
@@ -583,15 +587,24 @@ class Evaluation {
     }
   }
 
-  // With its kernels left out, the answer must change. Throws CandidateLost when the process ends over it.
-  bool launches_decoys() {
-    if (!first_outputs_) return false;
+  // With its kernels left out, the answer must change, and there must be one.
+  void refuse_decoys() {
+    if (!first_outputs_) return;
     const auto shared = checking();
     const InputSet first = set_of(task_->case_names().front(), "standard");
-    const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds, "kernels");
-    if (reply.value("class", "") != "ok") return false;
+    in_progress_ = first;
+    const LeftOut left_out = leave_out("kernels", first);
+    if (!left_out.run) {
+      refuse_policy("not_a_kernel", "without its Triton kernels it ends: " + left_out.end, "decoy_kernel");
+      if (order_.perf) verdict_.perf.reason = "the policy refuses the kernel";
+      order_perf_ = false;
+      return;
+    }
+    const auto& [placed, reply] = *left_out.run;
+    if (reply.value("class", "") != "ok") return;
     const Answer answer = answer_to(placed, reply, first_expected_);
-    return !answer.refused() && same_as_first(answer);
+    if (answer.refused() || !same_as_first(answer)) return;
+    refuse_policy("not_a_kernel", "the answer is the same when its Triton kernels are not launched", "decoy_kernel");
   }
 
   void perf() {

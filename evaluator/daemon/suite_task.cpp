@@ -47,7 +47,11 @@ auto in_python(const std::string& task, const std::string& file, F&& f) {
   const py::gil_scoped_acquire gil;
   try {
     return f();
-  } catch (const py::error_already_set& error) {
+  } catch (const MachineFault&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw MachineFault("task " + task + " (" + file + "): " + error.what_without_backtrace());
+  } catch (const std::exception& error) {  // of its Python, or of what it returned
     throw MachineFault("task " + task + " (" + file + "): " + error.what());
   }
 }
@@ -63,6 +67,15 @@ py::list to_python(const std::vector<Argument>& arguments) {
     }
   }
   return inputs;
+}
+
+json plain_value(const py::handle value, const std::string& which) {
+  try {
+    return json::parse(py::module_::import("json").attr("dumps")(value).cast<std::string>());
+  } catch (const std::exception&) {  // JSON has no infinity either
+    throw std::runtime_error(which +
+                             " is neither a tensor nor a value that JSON has: " + py::repr(value).cast<std::string>());
+  }
 }
 
 std::optional<std::vector<at::Tensor>> tensors_from(const py::object& list) {
@@ -170,7 +183,6 @@ std::vector<Argument> SuiteTask::inputs(const InputSet& set, const std::string& 
   return in_python(id_, file_, [&] {
     const py::list values = python_->task.attr("inputs")(set.case_name, set.kind, set.draw, device);
     const py::list names = python_->task.attr("argument_names")(set.case_name, set.kind);
-    const py::object dumps = py::module_::import("json").attr("dumps");
     std::vector<Argument> arguments;
     for (std::size_t i = 0; i < values.size(); ++i) {
       Argument argument;
@@ -178,7 +190,7 @@ std::vector<Argument> SuiteTask::inputs(const InputSet& set, const std::string& 
       if (THPVariable_Check(py::object(values[i]).ptr())) {
         argument.tensor = values[i].cast<at::Tensor>();
       } else {
-        argument.value = json::parse(dumps(values[i]).cast<std::string>());
+        argument.value = plain_value(values[i], "case " + set.case_name + ": argument " + argument.name);
       }
       arguments.push_back(std::move(argument));
     }

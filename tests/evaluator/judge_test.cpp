@@ -267,6 +267,79 @@ TEST_F(RealJudge, NamesNoHeldOutCase) {
   }
 }
 
+// The daemon with other options than the client gives it; a later one counts.
+fs::path evald_with(const test::TemporaryFolder& folder, const std::string& options) {
+  const fs::path wrapper = folder.write("evald", "#!/bin/sh\nexec " + evald.string() + " \"$@\" " + options + "\n");
+  fs::permissions(wrapper, fs::perms::owner_all);
+  return wrapper;
+}
+
+TEST_F(RealJudge, SaysOverfitOnlyWhereEveryShownCaseIsRight) {
+  // Of the shown cases the first alone can be judged.
+  const std::string unsupported =
+      "    if input.dim() == 3 and other is not None and input.shape[0] == 3:\n        return right(input, other) + 1\n"
+      "    if input.numel() != 1023:\n        torch.empty(1, device='cuda')\n";
+  const auto results = judged({{"a", "mul", mul_that_first(unsupported), ""}});
+  ASSERT_TRUE(results[0].verdict) << results[0].verdict.error().message;
+  const ExeVerdict& exe = results[0].verdict->exe;
+  EXPECT_THAT(exe.failure_class, testing::Not(testing::AnyOf("overfit", "outlier_only", "unsupported_on_cpu", "ok")));
+  EXPECT_EQ(exe.message, "in a case that is not shown");
+}
+
+TEST_F(RealJudge, HoldsAnEndWithoutItsKernelsAgainstAKernelWhenItEndsSoAgain) {
+  const test::TemporaryFolder folder;
+  const auto without_kernels = [](const std::string& then) {
+    return read(kernels / "mul/correct.py") +
+           "\ncalls, right = [], mul\n\ndef mul(input, other):\n    calls.append(0)\n"
+           "    out = right(input, other)\n    if out.numel() > 0 and out.view(-1)[0].item() != "
+           "out.view(-1)[0].item():\n        " +
+           then + "\n    return out\n";
+  };
+  // The second is as one whose machine had no time once: its fresh process answers.
+  const auto results = judged({{"a", "mul", without_kernels("while True: pass"), ""},
+                               {"b", "mul", without_kernels("while len(calls) > 2: pass"), ""}},
+                              evald_with(folder, "--run-seconds 12"));
+  const std::vector<std::string> classes = {"not_a_kernel", "ok"};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_TRUE(results[i].verdict) << results[i].verdict.error().message;
+    const Verdict& verdict = *results[i].verdict;
+    EXPECT_TRUE(verdict.exe.strict_ok) << verdict.feedback;
+    EXPECT_EQ(decisive_class(verdict), classes[i]) << verdict.feedback;
+    EXPECT_EQ(verdict.policy.message.rfind("without its Triton kernels it ends: ", 0) == 0, classes[i] != "ok")
+        << verdict.policy.message;
+  }
+}
+
+TEST_F(RealJudge, ChargesNoKernelWithATaskFilesOwnFault) {
+  const test::TemporaryFolder folder;
+  const std::string right = read(fs::path(ANNEAL_SOURCE_DIR) / "tasks/Math/mul.py");
+  const auto with = [&](const std::string& name, const std::string& behind) {
+    std::string text = right;
+    text.replace(text.find("def mul("), 8, "def " + name + "(");
+    fs::create_directories(folder.path() / "tasks/Math");
+    std::ofstream(folder.path() / "tasks/Math" / (name + ".py")) << text << behind;
+  };
+  with("infinite",
+       "\n_cases = cases\n\ndef cases(make):\n    found = list(_cases(make))\n"
+       "    found[0].inputs['other'] = float('inf')\n    return found\n");
+  with("raises", "\ndef infinite_reference(*inputs):\n    return 1 // 0\n\nraises = infinite_reference\n");
+  with("nonsense", "\ndef cost(case):\n    return {'reduction': 'all'}\n");
+  const std::string code = mul_that_first("") + "\nkernel_function = mul\n";
+  const auto results = judged({{"a", "infinite", code, ""}, {"b", "nonsense", code, ""}, {"c", "raises", code, ""}},
+                              evald_with(folder, "--tasks " + (folder.path() / "tasks").string()));
+  const std::vector<std::string> reasons = {"argument other is neither a tensor nor a value that JSON has: inf",
+                                            "task nonsense", "ZeroDivisionError"};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    SCOPED_TRACE(reasons[i]);
+    ASSERT_FALSE(results[i].verdict) << results[i].verdict->feedback;
+    const std::string& said = results[i].verdict.error().message;
+    EXPECT_THAT(said, testing::HasSubstr("task " + results[i].submission.task + " (")) << said;
+    EXPECT_THAT(said, testing::HasSubstr(reasons[i]));
+    if (i == 2) EXPECT_THAT(said, testing::ContainsRegex("raises.py\\([0-9]+\\)"));
+  }
+}
+
 TEST_F(RealJudge, NamesTheFirstCaseWhenItsRepetitionEndsTheProcess) {
   const auto counted = judged({{"count", "mul", mul_that_first(""), ""}});
   ASSERT_TRUE(counted[0].verdict && counted[0].verdict->accepted) << counted[0].verdict->feedback;

@@ -1,6 +1,7 @@
 """The static screen: what it finds, what it leaves alone. Run by ctest with the Python of anneal-evald."""
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -154,8 +155,15 @@ import os; os.write(3, b"")
 import os; os.read(3, 1)
 import os; os.open("x", 0)
 from os import fork as f
-import os; os.environ["TRITON_INTERPRET"] = "1"
+import os; os.environ["TRITON_PTXAS_PATH"] = "x"
+import os; os.environ["PATH"] = "x"
+import os; os.environ["TRITON_" + "DEBUG"] = "1"
 import os; e = os.environ; e["A"] = "1"
+import os; os.environ.setdefault("TRITON_KERNEL_OVERRIDE", "1")
+import os; os.environ.setdefault(*["TRITON_KERNEL_OVERRIDE", "1"])
+import os; s = os.environ.setdefault; s("PATH", "x")
+import os; [os.environ.setdefault]
+import os; map(os.environ.setdefault, ["PATH"], ["x"])
 import os; os.environ.update(A="1")
 import os; [os][0].fork()
 open("x", "w")
@@ -180,11 +188,17 @@ def f(x): x.numpy()
 def f(x): torch.from_numpy(x)
 def f(x): torch.asarray(x)
 def f(x): torch.frombuffer(x)
-import numpy as np; np.asarray(1)
-import numpy as np; np.array([1])
+import numpy as np; np.asarray(launch)
+import numpy as np; np.array(launch)
+import numpy as np; np.array([launch])
+import numpy as np; np.array([1], like=launch)
+import numpy as np; np.array(object=launch)
+import numpy as np; np.array(*[launch])
+import numpy as np; a = np.array; a(launch)
+import numpy as np; np.array([1, exec("")])
 import numpy as np; np.frombuffer(b"")
 from numpy import array
-import numpy as np; n = np; n.array(1)
+import numpy as np; n = np; n.array(launch)
 def f(x): x.__array__()
 def f(x): x.__array_interface__
 def f(x): x.__cuda_array_interface__
@@ -200,11 +214,27 @@ torch.__loader__
 torch.__spec__
 torch.__builtins__
 from torch import __builtins__ as b
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import JITFunction; JITFunction.run = None
+from triton.runtime.jit import JITFunction as J; [J]
+from triton.runtime import JITFunction\nclass A(JITFunction): pass
+from triton.runtime.jit import InterpretedFunction
+isinstance(launch, triton.JITFunction.run)
+isinstance(launch, [triton.JITFunction][0])
+isinstance(launch, (lambda: triton.JITFunction)())
+isinstance(launch, int, x=exec(""))
+def isinstance(a, b): pass\nisinstance(launch, triton.JITFunction)
+from math import sqrt as isinstance; isinstance(launch, triton.JITFunction)
+def f(isinstance): isinstance(launch, triton.JITFunction)
+def f(x=triton.JITFunction): pass
+class A:\n    x: triton.JITFunction
+torch.nn.modules.utils._list_with_default
+torch._check_with(ValueError, True, launch)
+kernel.get_capture_scope()["__builtins__"]
+kernel.used_global_vals
 triton.JITFunction
 triton.runtime.JITFunction.run = None
 triton.runtime.jit.JITFunction
-from triton.runtime.autotuner import Autotuner
+from triton.runtime.autotuner import Autotuner; Autotuner.run
 from triton.compiler import CompiledKernel
 triton.compiler.compile
 triton.compile
@@ -283,6 +313,76 @@ import weakref; weakref.finalize(launch, launch)
 import traceback; traceback.walk_stack(None)
 '''
 
+# Each left alone, after HEAD, when `launch` is what is called: nothing of it can be reached from there.
+UNREACHED = r'''
+def test():\n    exec(input())
+def test():\n    x.numpy()\ndef main():\n    test()
+def test(n):\n    return other(n - 1)\ndef other(n):\n    return test(n).numpy()
+async def test(): exec("")
+@torch.no_grad()\ndef test(): exec("")
+@triton.testing.perf_report(triton.testing.Benchmark(["n"], [1], "p", ["a"], ["b"], plot_name="c", args={}))\ndef run(n, p):\n    return x.numpy()
+import triton.testing as tt\n@tt.perf_report([])\ndef run(n): exec("")
+def test():\n    """Of launch."""\n    import pytest\n    open("x")
+import ctypes
+import ctypes as c, subprocess
+from subprocess import Popen, run as r
+import concurrent.futures
+from concurrent.futures import ThreadPoolExecutor
+import torch.distributed as dist
+import torch.utils.cpp_extension
+from torch.utils.cpp_extension import load, load_inline
+from torch.utils import benchmark, cpp_extension as e
+from torch.profiler import profile
+try:\n    import inspect\nexcept ImportError:\n    pass
+def f():\n    import gc\n    return 1
+from torch.utils.cpp_extension import load\ntl.load
+def benchmark(): exec("")\ntorch.backends.cudnn.benchmark = True\ndef f(**k): pass\nf(benchmark=1)
+import inspect\ndef test(): inspect.currentframe()
+import time, timeit\ndef test(): timeit.timeit("x")
+'''
+
+# Each refused with that entry too.
+REACHED = r'''
+def test(): exec("")\ntest()
+def test(): exec("")\nlaunch.test = test
+def test(): exec("")\nt = {"f": test}
+def test(): exec("")\nclass A:\n    def f(self): return test()
+def test(): exec("")\ndef helper(): test()\nhelper()
+def test(): exec("")\nx = "test"
+def test(): exec("")\ndef f(x: "test()"): pass
+def test(): exec("")\ndef f(x=lambda: test()): pass
+def test(): exec("")\ndef f(x):\n    global test\nx = f(test)
+def test(x=exec("")): pass
+def test(x: exec("")): pass
+@exec\ndef test(): pass
+@launch\ndef test(): exec("")
+@triton.jit\ndef test(): exec("")
+def no_grad(f): f()\nclass T: pass\ntorch = T\n@torch.no_grad()\ndef test(): exec("")
+for triton in (1,): pass\n@triton.testing.perf_report([])\ndef test(): exec("")
+if True:\n    def test(): exec("")
+class A:\n    def test(self): exec("")
+class A:\n    exec("")
+def kernel_function(x): exec("")
+def __getattr__(name): pass
+def launch(x): exec("")
+import ctypes\nctypes.string_at(0)
+import ctypes\nx = "ctypes"
+import ctypes as c\ndef f(): return c\nf()
+import ctypes as math\nmath.f()
+from subprocess import run\nclass A:\n    x = run
+import torch.distributed\ntorch.distributed.init_process_group()
+import torch.distributed as dist\nlaunch.x = dist
+import subprocess as __name__
+from subprocess import *
+import pip
+import candidate
+import ctypes.util
+from . import ctypes
+class A:\n    import ctypes\nA.ctypes
+class A:\n    def f(self):\n        import ctypes
+import gc\nmatch 1:\n    case object(gc=x): pass
+'''
+
 # Each left alone, after HEAD.
 ALLOWED = r'''
 torch.backends.cuda.matmul.allow_tf32 = True
@@ -309,6 +409,15 @@ def f(x):\n    setattr(x, "anneal", 1)
 launch.cache = {}
 class A(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.shape = x.shape\n        return x
 import os; x = os.environ.get("A", "0")
+import os; os.environ["TRITON_PRINT_AUTOTUNING"] = "1"; os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+import os; os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+from os import environ; environ["TRITON_INTERPRET"] = "0"; del environ["TRITON_INTERPRET"]
+import numpy as np; x = np.array([1, -2.5]), np.asarray(((1, 2), (3, 4)), dtype=np.float32), np.array(2)
+def f(g): return isinstance(g, triton.runtime.JITFunction)
+def f(g): return isinstance(g, (int, triton.JITFunction))
+from triton.runtime import Autotuner, JITFunction\ndef f(g: JITFunction, h: "int" = 1) -> JITFunction: return isinstance(g, (JITFunction, Autotuner))
+from torch.nn.modules.utils import _pair; x = _pair(1)
+torch.nn.modules.utils._single(1); torch._check_is_size(1)
 import os; x = os.environ["A"]; y = "A" in os.environ
 import os; x = os.getenv("A"), os.path.join("a", "b"), os.cpu_count()
 import functools\n@functools.lru_cache(maxsize=None)\ndef f(n): return n
@@ -388,11 +497,11 @@ def text_of(line):
     return HEAD + line.replace("\\n", "\n").replace("LONG", "a" * 5000) + "\n"
 
 
-def screened(source):
+def screened(source, *options, **more):
     with tempfile.NamedTemporaryFile(suffix=".py") as file:
         file.write(source if isinstance(source, bytes) else source.encode())
         file.flush()
-        return json.loads(screen(file.name))
+        return json.loads(screen(file.name, *options, **more))
 
 
 class Screen(unittest.TestCase):
@@ -408,6 +517,38 @@ class Screen(unittest.TestCase):
             with self.subTest(line):
                 found = screened(text_of(line))
                 self.assertEqual((found["class"], found["forbidden"], found["decoys"]), ("ok", [], []))
+
+    def test_leaves_alone_what_the_entry_does_not_reach(self):
+        for line in UNREACHED.strip().splitlines():
+            with self.subTest(line):
+                found = screened(text_of(line), "launch")
+                self.assertEqual((found["class"], found["forbidden"]), ("ok", []))
+                self.assertTrue(screened(text_of(line))["forbidden"])
+
+    def test_refuses_what_the_entry_may_reach(self):
+        for line in REACHED.strip().splitlines():
+            with self.subTest(line):
+                found = screened(text_of(line), "launch")
+                self.assertEqual(found["class"], "ok", found)
+                self.assertTrue(found["forbidden"])
+        for line in REFUSED.strip().splitlines():
+            if not line.startswith(("import ", "from ", "def ", "async def ")):
+                with self.subTest(line):
+                    self.assertTrue(screened(text_of(line), "launch")["forbidden"])
+
+    def test_what_a_task_of_integer_products_does_not_allow_is_found_in_code_alone(self):
+        for line in ("torch._int_mm(1, 2)", "from torch import _int_mm", "t = torch; t._int_mm", 'getattr(torch, "_int_mm")',
+                     "torch.ao.quantization", "torch.ops.aten.mm", "torch.quantize_per_tensor(1)"):
+            with self.subTest(line):
+                found = screened(text_of(line), "launch", integer_task=True)
+                self.assertEqual(found["class"], "forbidden_api")
+                self.assertIn("must not be used in this task", found["message"])
+                self.assertEqual(screened(text_of(line), "launch")["class"], "ok")
+        for line in ("# not torch._int_mm", '"""As torch._int_mm and torch.ao.quantization do."""', 'x = "torch.dequantize"',
+                     "def test(): torch._int_mm(1, 2)", "def f():\\n    raise ValueError('no torch.ops.aten here')"):
+            with self.subTest(line):
+                found = screened(text_of(line), "launch", integer_task=True)
+                self.assertEqual((found["class"], found["forbidden"]), ("ok", []))
 
     def test_reads_bytes_as_python_loads_them(self):
         hidden = "# coding: utf-7\n".encode() + "#\nimport ctypes".encode("utf-7").replace(b"\n", b"+AAo-") + b"\n"
@@ -457,7 +598,9 @@ class Screen(unittest.TestCase):
                     first = file.readline()
                 if first.startswith(("# Right", "# Slow")) or "expect: ok" in first:
                     with self.subTest(path):
-                        self.assertEqual(json.loads(screen(path))["forbidden"], [])
+                        task = re.search(r"task: (\w+)", first)
+                        entry = task[1] if task else os.path.basename(folder)
+                        self.assertEqual(json.loads(screen(path, entry))["forbidden"], [])
                         checked += 1
         self.assertGreater(checked, 20)
 

@@ -13,11 +13,12 @@ import traceback
 
 import torch
 import triton
+from triton import knobs
 from triton.compiler import code_generator
 from triton.runtime import autotuner, interpreter, jit
 from triton.runtime.errors import OutOfResources, PTXASError
 
-from anneal_eval import bf16, guard, host_operators, interpret, kernel_body, memory, seal
+from anneal_eval import bf16, guard, host_operators, interpret, kernel_body, memory, raised, seal
 from anneal_eval.host_operators import HostOperators
 
 _DOT = re.compile(r"tt\.dot(?:_scaled)? .*")
@@ -46,6 +47,9 @@ class Candidate:
         if self.on_cpu:
             self.refusals = interpret.install(capability, self.host)
         self._record_launches()
+        # The file may set the variables that they are read from (screen_names.py): kernels stay compiled, and in the folder
+        # that they may write to.
+        vars(knobs.runtime)["interpret"], vars(knobs.cache)["dir"] = False, knobs.cache.dir
         self.tuners = {}  # by id
         if not self.on_cpu:  # interpret.py has its own
             self._record_tuners()
@@ -188,29 +192,38 @@ class Candidate:
                            "host_operators": self.host.report()})
 
     def _failure(self, error, default):
-        return _outcome(self._class_of(error, default), _first_line(error), self._detail(error))
+        # Where reading it fails, it is of a class of the file's, whose own code ran.
+        try:
+            failure_class, message = self._class_of(error, default), _first_line(error)
+        except BaseException:
+            failure_class, message = default, f"{raised.name_of(error)}: what it says cannot be read"
+        try:
+            return _outcome(failure_class, message, self._detail(error))
+        except BaseException:
+            return _outcome(failure_class, message, "")
 
     def _class_of(self, error, default):
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, kernel_body.HostCode):
+        kind = type(error)
+        text = f"{raised.name_of(error)}: {raised.text_of(error)}"
+        if issubclass(kind, kernel_body.HostCode):
             return "forbidden_api"
-        if isinstance(error, memory.IllegalAccess):
+        if issubclass(kind, memory.IllegalAccess):
             return "illegal_access"
-        if isinstance(error, memory.Race):
+        if issubclass(kind, memory.Race):
             return "race"
-        if isinstance(error, kernel_body.UnsupportedOnCpu):
+        if issubclass(kind, kernel_body.UnsupportedOnCpu):
             return "unsupported_on_cpu"
         if self.on_cpu and self._wants_cuda(error, text):
             return "unsupported_on_cpu"
-        if isinstance(error, SyntaxError):
+        if issubclass(kind, SyntaxError):
             return "syntax_error"
-        if isinstance(error, ImportError):
+        if issubclass(kind, ImportError):
             return "import_error"
-        if isinstance(error, (triton.CompilationError, PTXASError)):
+        if issubclass(kind, (triton.CompilationError, PTXASError)):
             return "compile_error"
-        if isinstance(error, OutOfResources):
+        if issubclass(kind, OutOfResources):
             return "launch_error"
-        if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        if issubclass(kind, (torch.OutOfMemoryError, MemoryError)):
             return "out_of_memory"
         if "illegal memory access" in text or "misaligned address" in text:
             return "illegal_access"
@@ -221,39 +234,36 @@ class Candidate:
     @staticmethod
     def _wants_cuda(error, text):
         """torch missing its GPU, or the file's own `assert x.is_cuda`; what else the file says itself is its failure."""
-        if error.__traceback__ is None:
+        frames = raised.frames_of(error)
+        if not frames:
             return False
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frame = frames[-1]
         if frame.filename.startswith(_LIBRARIES):
             return any(words in text for words in ("NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs"))
-        return isinstance(error, AssertionError) and _asserts_cuda(frame.line or "")
+        return issubclass(type(error), AssertionError) and _asserts_cuda(frame.line or "")
 
     @staticmethod
     def _raised_by_launcher(error):
         """A TypeError, KeyError, ValueError... from Triton's binding of arguments to the kernel, not from the kernel."""
-        if not isinstance(error, (TypeError, KeyError, ValueError, AttributeError)) or error.__traceback__ is None:
+        files = [frame.filename for frame in raised.frames_of(error)]
+        if not issubclass(type(error), (TypeError, KeyError, ValueError, AttributeError)) or not files:
             return False
-        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
         return any(name in files[-1] for name in ("triton/runtime/jit", "triton/runtime/autotuner", "<string>")) or (
             len(files) > 1 and "triton/runtime/jit" in files[-2] and files[-1].startswith("<"))
 
     def _detail(self, error):
         """The traceback as the model should see it: frames of its own file only, then the error."""
         linecache.checkcache(self.path)
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path] \
-            if error.__traceback__ else []
+        frames = [f for f in raised.frames_of(error) if f.filename == self.path]
         lines = [f"line {f.lineno}, in {f.name}: {f.line}" for f in frames[-6:]]
         lines += [line.rstrip("\n") for line in traceback.format_exception_only(type(error), error)]
-        cause = error.__cause__
-        while cause is not None:
-            lines.append(f"caused by {type(cause).__name__}: {cause}")
-            cause = cause.__cause__
+        lines += raised.behind(error)
         return "\n".join(lines).replace(self.path, "kernel.py")[:DETAIL_CHARS]
 
 
 def _relied_on():
     """Modules and classes whose functions and methods this process goes by."""
-    its_own = [bf16, guard, host_operators, interpret, kernel_body, memory, seal, guard.Guard, HostOperators, Candidate, seal.Seal]
+    its_own = [bf16, guard, host_operators, interpret, kernel_body, memory, raised, seal, guard.Guard, HostOperators, Candidate, seal.Seal]
     language = [triton.language, triton.language.core, triton.language.math, triton.language.standard, triton.language.tensor,
                 triton.language.constexpr, triton.language.dtype, code_generator.CodeGenerator]
     runtime = [jit, jit.JITFunction, jit.KernelInterface, jit.TensorWrapper, autotuner, autotuner.Autotuner, autotuner.Heuristics,
@@ -287,14 +297,12 @@ def _text(text):
 
 def _first_line(error):
     """`Type: what`, on one line. Triton's compiler puts the reason on the last line, below the quoted source."""
-    if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {error.msg} (line {error.lineno})"
-    cause = error.__cause__
-    if isinstance(error, triton.CompilationError) and cause is not None and str(cause).strip():
-        # The compiler's own reason, without the quoted source above it.
-        return f"{type(error).__name__}: {_first_line(cause).split(': ', 1)[-1]}"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    line = lines[-1] if isinstance(error, triton.CompilationError) else lines[0]
-    return f"{type(error).__name__}: {line}"
+    name, reason = raised.name_of(error), error
+    if issubclass(type(error), SyntaxError):
+        return f"{name}: {error.msg} (line {error.lineno})"
+    for cause in raised.causes_of(error):  # the compiler's own, without the quoted source above it
+        if not issubclass(type(reason), triton.CompilationError) or not raised.text_of(cause).strip():
+            break
+        reason = cause
+    lines = [line.strip() for line in raised.text_of(reason).splitlines() if line.strip()]
+    return f"{name}: {lines[-1 if issubclass(type(reason), triton.CompilationError) else 0]}" if lines else name

@@ -16,9 +16,10 @@ import re
 import sys
 import types
 
+from anneal_eval.reach import binds, without_unreached
 from anneal_eval.screen_names import (
-    ACCESSORS, BOUND_DUNDERS, BUILTINS, CALLS, DUNDERS, FLAGS, FOLLOWED, HELD_MODULES, HOOKS, MODULES, NEVER_ASSIGNED, ONLY,
-    PATHS, PRIVATE_ALLOWED, REASON)
+    ACCESSORS, ARRAYS, BOUND_DUNDERS, BUILTINS, CALLS, DUNDERS, FLAGS, FOLLOWED, HELD_MODULES, HOOKS, INTEGER_TASK, KINDS, MODULES,
+    NEVER_ASSIGNED, ONLY, PATHS, PRIVATE_ALLOWED, REASON, SETTINGS)
 
 KERNEL, TYPE = "<kernel>", "<type>"  # paths of what triton.jit and type() return
 KERNEL_MAKERS = {"triton.jit", "triton.autotune", "triton.heuristics"}
@@ -26,13 +27,20 @@ MOST_LITERAL_CHARS = 4096  # a longer literal in a kernel file is a payload
 MOST_ALIASES = 32  # of one name, and of dots in one path: more is an attempt to be slow
 
 
-def screen(path):
-    """The findings in the file, as JSON text: {class, message, detail, forbidden: [text], decoys: [names]}."""
+def screen(path, entry=None, integer_task=False):
+    """The findings in the file, as JSON text: {class, message, detail, forbidden: [text], decoys: [names]}.
+
+    entry: the function that is called; what it cannot come to is left alone (reach.py). None: all is read.
+    integer_task: the task is a product of int8 that the kernel must make; what torch has of that kind fails its call.
+    """
     with open(path, "rb") as file:
         source = file.read()
     try:
         tree = ast.parse(source, "kernel.py")  # bytes: decoded as they will be when the file is loaded
         tree.body = _without_main(tree.body)
+        decoys = _decoys(tree)
+        if entry is not None:
+            without_unreached(tree, entry, _Aliases(tree).of)
         findings = _Findings(tree)
         findings.check_encoding(source)
         findings.visit(tree)
@@ -42,7 +50,9 @@ def screen(path):
         return _answer("syntax_error", "the code is nested too deeply", "", [], [])
     except ValueError as error:  # a NUL byte
         return _answer("syntax_error", f"ValueError: {error}", "", [], [])
-    return _answer("ok", "", "", list(findings.forbidden), _decoys(tree))
+    if integer_task and findings.integer_task:
+        return _answer("forbidden_api", findings.integer_task[0], "", [], [])
+    return _answer("ok", "", "", list(findings.forbidden), decoys)
 
 
 def _answer(failure_class, message, detail, forbidden, decoys):
@@ -194,7 +204,9 @@ class _Aliases:
 class _Findings(ast.NodeVisitor):
     def __init__(self, tree):
         self.forbidden = {}  # text -> None, in the order found
+        self.integer_task = []  # what a task of int8 products does not allow
         self.aliases = _Aliases(tree)
+        self.asks_kinds = not binds(tree, "isinstance")
         self.local_names = []  # a set for each function around the node: they hide builtins
         self.in_class = False
         self.module_level = set(map(id, tree.body))
@@ -228,6 +240,8 @@ class _Findings(ast.NodeVisitor):
         for end in range(1, len(parts) + 1):
             prefix, last = ".".join(parts[:end]), parts[end - 1]
             above = ".".join(parts[:end - 1])
+            if prefix in INTEGER_TASK:
+                self.integer_task.append(f"line {node.lineno}: {prefix} must not be used in this task")
             if prefix in PATHS:
                 self._refuse(node, f"{prefix} {PATHS[prefix]}")
             elif above in ONLY and last not in ONLY[above]:
@@ -295,6 +309,8 @@ class _Findings(ast.NodeVisitor):
                 self._refuse(node, f"imports all of {module}")
 
     def _check_import(self, node, path):
+        if path in KINDS:
+            return
         if path.split(".")[0] not in MODULES:
             self._refuse(node, f"imports {path.removesuffix('.*')}")
         self._check_path(node, path)
@@ -324,7 +340,8 @@ class _Findings(ast.NodeVisitor):
             if isinstance(node.value, ast.Name):  # else it may be another function's variable
                 written = {one for one in written if _is_followed(one) or one == "os.environ"}
             for path in written:
-                self._refuse(node, f"assigns to an element of {path}")
+                if path != "os.environ" or not _is_setting(node.slice):
+                    self._refuse(node, f"assigns to an element of {path}")
         self.generic_visit(node)
 
     def visit_Name(self, node):
@@ -349,6 +366,14 @@ class _Findings(ast.NodeVisitor):
             self._object(node.args[0])
             for one in [*node.args[1:], *node.keywords]:
                 self.visit(one)
+        elif function == "isinstance" and len(node.args) == 2 and not node.keywords and self.asks_kinds:
+            self.visit(node.args[0])
+            kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+            for one in [one for one in kinds if not self._is_kind(one)]:
+                self.visit(one)
+        elif self._is_array_of_numbers(node):
+            for one in node.keywords:
+                self.visit(one)
         elif called := self.aliases.of(node.func) & set(CALLS):
             for path in called:
                 self._check_call(node, path)
@@ -358,8 +383,21 @@ class _Findings(ast.NodeVisitor):
         else:
             self.generic_visit(node)
 
+    def _is_kind(self, node):
+        """A class of Triton's that a kernel is asked for: nothing is done to it."""
+        paths = self.aliases.of(node)
+        return isinstance(_chain(node)[0], ast.Name) and bool(paths) and paths <= KINDS
+
+    def _is_array_of_numbers(self, node):
+        """An array of numbers that are written out: no tensor becomes one by it."""
+        paths = self.aliases.of(node.func)
+        return isinstance(_chain(node.func)[0], ast.Name) and bool(paths) and paths <= ARRAYS and bool(node.args) \
+            and all(map(_is_number, node.args)) and all(one.arg == "dtype" for one in node.keywords)
+
     def _check_call(self, node, path):
         most, keywords = CALLS[path]
+        if path == "os.environ.setdefault" and not (node.args and _is_setting(node.args[0])):
+            self._refuse(node, "assigns to an element of os.environ")
         if len(node.args) > most or any(isinstance(one, ast.Starred) for one in node.args) \
                 or any(one.arg not in keywords for one in node.keywords):
             self._refuse(node, f"{path} is called with more than a kernel needs")
@@ -430,7 +468,9 @@ class _Findings(ast.NodeVisitor):
         its = node.args
         arguments = [*its.posonlyargs, *its.args, *its.kwonlyargs, *filter(None, (its.vararg, its.kwarg))]
         for one in [*arguments, node]:
-            self._annotation(getattr(one, "annotation", None) or getattr(one, "returns", None))
+            annotation = getattr(one, "annotation", None) or getattr(one, "returns", None)
+            if annotation is not None and not self._is_kind(annotation):
+                self._annotation(annotation)
         for one in arguments:
             self._check_bound(one, one.arg)
         before, self.in_class = self.in_class, False
@@ -481,6 +521,19 @@ class _Findings(ast.NodeVisitor):
 
     def _is_local(self, name):
         return any(name in names for names in self.local_names)
+
+
+def _is_setting(node):
+    return isinstance(node, ast.Constant) and node.value in SETTINGS
+
+
+def _is_number(node):
+    """A number, or lists of numbers, written out."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return all(map(_is_number, node.elts))
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(node.operand)
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float, complex))
 
 
 def _assigned(body):

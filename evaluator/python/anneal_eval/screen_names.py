@@ -51,7 +51,7 @@ ONLY = {
     "weakref": {"WeakKeyDictionary", "WeakSet", "WeakValueDictionary", "proxy", "ref"},
     "os": {"environ", "getenv", "path", "name", "sep", "pathsep", "linesep", "cpu_count", "getpid", "getcwd", "fspath",
            "PathLike"},
-    "os.environ": {"get", "items", "keys", "values", "copy"},
+    "os.environ": {"get", "items", "keys", "values", "copy", "setdefault"},
     "sys": {"version", "version_info", "platform", "maxsize", "byteorder", "float_info", "path", "argv", "executable", "exit",
             "stdout", "stderr", "getsizeof", "getrecursionlimit"},
     "torch.jit": {"is_scripting", "is_tracing", "ignore", "unused", "export", "Final"},
@@ -98,7 +98,10 @@ PATHS = {
     "numpy.load": "reads files",
     "numpy.save": "writes files",
 }
-PRIVATE_ALLOWED = {"torch._assert", "torch._check"}  # all else that is private in a module is not
+# All else that is private in a module is not.
+PRIVATE_ALLOWED = {"torch._assert", "torch._check", "torch._check_index", "torch._check_is_size", "torch._check_not_implemented",
+                   "torch._check_type", "torch._check_value"} | {
+    f"torch.nn.modules.utils.{name}" for name in ("_ntuple", "_single", "_pair", "_triple", "_quadruple", "_reverse_repeat_tuple")}
 # Names behind a dot, whatever stands before it: an object may be any.
 ATTRIBUTES = {
     "reads other frames": ("_getframe", "_current_frames", "currentframe", "f_locals", "f_globals", "f_builtins", "f_back",
@@ -118,7 +121,7 @@ ATTRIBUTES = {
                              "from_dlpack", "to_dlpack"),
     "computes on the host's memory": ("storage", "untyped_storage", "_typed_storage", "UntypedStorage", "TypedStorage"),
     "uses files": ("read_text", "read_bytes", "write_text", "write_bytes", "FileHandler", "FileType", "tofile"),
-    "reaches into Triton": ("JITFunction", "JITCallable", "KernelInterface", "CompiledKernel", "Autotuner", "Heuristics",
+    "reaches into Triton": ("get_capture_scope", "used_global_vals", "JITFunction", "JITCallable", "KernelInterface", "CompiledKernel", "Autotuner", "Heuristics",
                             "InterpretedFunction", "launcher_cls", "load_binary", "set_active", "reset_active",
                             "launch_enter_hook", "launch_exit_hook", "jit_cache_hook", "jit_post_compile_hook",
                             "add_stages_inspection_hook", "add_pre_run_hook", "cache_hook", "compiled_hook"),
@@ -141,6 +144,36 @@ FLAGS = {"allow_tf32", "enabled", "benchmark", "benchmark_limit", "deterministic
 CALLS = {
     "functools.wraps": (1, set()),
     "logging.basicConfig": (0, {"level", "format", "datefmt", "force", "stream"}),
+    "os.environ.setdefault": (2, set()),  # of SETTINGS
 }
+# Classes of Triton's that isinstance() and annotations may ask for; nothing else may be done with them.
+KINDS = {f"{module}.{name}" for module, names in {
+    "triton": ("JITFunction", "KernelInterface"),
+    "triton.runtime": ("JITFunction", "KernelInterface", "Autotuner", "Heuristics"),
+    "triton.runtime.jit": ("JITFunction", "KernelInterface"),
+    "triton.runtime.autotuner": ("Autotuner", "Heuristics")}.items() for name in names}
+ARRAYS = {"numpy.array", "numpy.asarray"}  # of numbers that are written out
+# Of the environment, what a file may set. None of them changes what a kernel computes or who computes it: CUDA and torch have
+# read theirs before the file is loaded, and candidate.py keeps Triton from reading the last two. Others choose Triton's
+# tools, or what takes a compiled kernel's place.
+SETTINGS = {
+    "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES", "KMP_DUPLICATE_LIB_OK", "MKL_NUM_THREADS", "NCCL_DEBUG", "OMP_NUM_THREADS", "PYTHONHASHSEED",
+    "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "TF_CPP_MIN_LOG_LEVEL", "TOKENIZERS_PARALLELISM", "TORCH_CUDA_ARCH_LIST",
+    "TORCH_USE_CUDA_DSA", "TRITON_ALWAYS_COMPILE", "TRITON_DEBUG", "TRITON_DISABLE_LINE_INFO", "TRITON_F32_DEFAULT",
+    "TRITON_PRINT_AUTOTUNING", "TRITON_CACHE_DIR", "TRITON_INTERPRET"}
+# Where the kernel must make a product of int8 by itself.
+INTEGER_TASK = {"torch.quantize_per_tensor", "torch.quantize_per_channel", "torch.dequantize", "torch.int_repr", "torch.q_scale",
+                "torch.q_zero_point", "torch.ops.quantized", "torch.ops.aten", "torch._int_mm", "torch.ao", "torch.quantization"}
+# Decorators that do not call what they are given.
+KEEPS_UNCALLED = {"torch.inference_mode", "torch.no_grad", "triton.testing.perf_report"}
+# Modules that may be imported and not used: the import itself does nothing.
+UNUSED = {
+    "asyncio", "atexit", "base64", "builtins", "cProfile", "cmath", "concurrent.futures", "csv", "ctypes", "datetime", "gc", "glob",
+    "hashlib", "importlib", "importlib.util", "inspect", "io", "multiprocessing", "pathlib", "pdb", "pickle", "platform", "pstats",
+    "queue", "secrets", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "timeit", "unittest", "unittest.mock",
+    "uuid", "einops", "matplotlib", "matplotlib.pyplot", "pandas", "psutil", "pytest", "scipy", "tqdm", "torch.autograd.profiler", "torch.distributed", "torch.fx", "torch.library", "torch.multiprocessing", "torch.onnx",
+    "torch.profiler", "torch.utils.benchmark", "torch.utils.checkpoint", "torch.utils.cpp_extension", "torch.utils.data",
+    "triton.compiler", "triton.runtime", "triton.runtime.jit", "triton.runtime.autotuner", "triton.runtime.driver"}
 # Besides modules, names that stand for these are followed, and they themselves are not used as values.
-FOLLOWED = set(ONLY) - {"os.environ"} | set(CALLS)
+FOLLOWED = set(ONLY) - {"os.environ"} | set(CALLS) | KINDS
