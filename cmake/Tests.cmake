@@ -39,6 +39,12 @@ endif()
 if(TARGET anneal-evald)
   add_dependencies(evaluator_test anneal-evald)
   anneal_tests(evald anneal_evald_parts)
+  # Its own GPU stands before that of the library, of which nothing is left to be linked.
+  add_executable(anneal-evald-simulated evaluator/daemon/main.cpp tests/simulated/gpu_simulated.cpp)
+  target_link_libraries(anneal-evald-simulated PRIVATE anneal_evald_parts)
+  target_compile_definitions(anneal-evald-simulated PRIVATE
+    $<TARGET_PROPERTY:anneal-evald,COMPILE_DEFINITIONS>)
+  add_dependencies(evaluator_test anneal-evald-simulated)
   add_dependencies(tools_test anneal-evald)
   foreach(name screen kernel_body host_operators seal make task tuning raised)
     add_test(NAME evaluator.${name} COMMAND ${ANNEAL_PYTHON} ${CMAKE_SOURCE_DIR}/tests/evaluator/${name}_test.py)

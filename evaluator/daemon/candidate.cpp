@@ -61,8 +61,8 @@ class CandidateProcess {
     if (op == "run") return run(request);
     if (op == "release") return release();
     if (op == "collect") return collect(request);
-    if (op == "warm") return warm(request);
-    if (op == "time") return time(request);
+    if (op == "warm") return of_kernel([&] { return warm(request); });
+    if (op == "time") return of_kernel([&] { return time(request); });
     if (op == "outputs") return described(timed_);
     throw std::invalid_argument("unknown message " + op);
   }
@@ -77,7 +77,7 @@ class CandidateProcess {
   json load(const json& request) {
     runner_ = py::module_::import("anneal_eval.candidate")
                   .attr("Candidate")(request.at("path").get<std::string>(), request.at("entry").get<std::string>(),
-                                     device_ < 0 ? "cpu" : "cuda", capability_);
+                                     torch_device(device_).is_cpu() ? "cpu" : "cuda", capability_);
     return json::parse(runner_.attr("load")().cast<std::string>());
   }
 
@@ -162,6 +162,21 @@ class CandidateProcess {
   gpu::Timer& timer() {
     if (timer_ == nullptr) timer_ = gpu::Timer::create(device_);
     return *timer_;
+  }
+
+  // What `work` answers, or the outcome that the kernel's own exception makes, as `run` would tell it. CUDA's errors
+  // are the kernel's too: nothing else runs in this process.
+  template <class Work>
+  json of_kernel(const Work& work) {
+    py::object raised;
+    try {
+      return work();
+    } catch (const py::error_already_set& error) {
+      raised = error.value();
+    } catch (const std::runtime_error& error) {
+      raised = py::module_::import("builtins").attr("RuntimeError")(error.what());
+    }
+    return json::parse(runner_.attr("failure")(raised).cast<std::string>());
   }
 
   json warm(const json& request) {

@@ -217,6 +217,7 @@ class EventTimer : public Timer {
 }  // namespace
 
 bool built_in() { return true; }
+bool simulated() { return false; }
 
 DeviceProperties open_device(int device) {
   int count = 0;

@@ -12,6 +12,7 @@ namespace {
 }  // namespace
 
 bool built_in() { return false; }
+bool simulated() { return false; }
 DeviceProperties open_device(int) { absent(); }
 SharedBlock allocate_shared(int, std::size_t) { absent(); }
 SharedBlock import_shared(int, int, std::size_t) { absent(); }

@@ -26,6 +26,7 @@
 #include "evaluator/daemon/placement.h"
 #include "evaluator/daemon/scratch.h"
 #include "evaluator/daemon/suite_task.h"
+#include "evaluator/daemon/tensors.h"
 #include "evaluator/daemon/timing.h"
 
 namespace py = pybind11;
@@ -148,7 +149,7 @@ class Evaluation {
     task_ = found->second.get();
     rules_ = task_->rules();
     // Not yet on a GPU: there it has not been shown that no honest kernel fails by it.
-    sealing_ = rules_.needs_triton && judge_.settings_.device < 0;
+    sealing_ = rules_.needs_triton && torch_device(judge_.settings_.device).is_cpu();
     draw_ = hex(entropy()) + hex(entropy());
     verdict_.task = order_.task;
     verdict_.category = task_->category();
@@ -184,7 +185,7 @@ class Evaluation {
     settings.device = judge_.settings_.device;
     settings.capability = judge_.settings_.capability;
     settings.sandbox = {{judge_.settings_.visible_folders, judge_.settings_.hidden_folders, scratch_->path()},
-                        settings.device >= 0,
+                        torch_device(settings.device).is_cuda(),
                         user.value_or(judge_.zygote_->abilities().own_user)};
     candidate_ = std::make_unique<CandidateHandle>(*judge_.zygote_, settings);
     return path;
@@ -543,9 +544,7 @@ class Evaluation {
                       same_bytes);
   }
 
-  std::string device_text() const {
-    return judge_.settings_.device < 0 ? "cpu" : "cuda:" + std::to_string(judge_.settings_.device);
-  }
+  std::string device_text() const { return torch_device(judge_.settings_.device).str(); }
 
   void note_kernels(const json& reply) {
     LaunchClaims claims = launch_claims(reply.at("kernels"));

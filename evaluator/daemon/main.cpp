@@ -246,7 +246,8 @@ int run(const Options& options) {
             "this anneal-evald was built without the CUDA toolkit, so it has no " + options.device +
                 "; install nvcc and run tools/build, or use device: cpu");
   }
-  if (settings.device >= 0 && ::access("/dev/nvidiactl", F_OK) != 0 && ::access("/dev/dxg", F_OK) != 0) {
+  if (settings.device >= 0 && !gpu::simulated() && ::access("/dev/nvidiactl", F_OK) != 0 &&
+      ::access("/dev/dxg", F_OK) != 0) {
     give_up(
         orchestrator, "missing",
         "this machine has no NVIDIA GPU (no /dev/nvidiactl), so there is no " + options.device + "; use device: cpu");

@@ -31,7 +31,7 @@ inline constexpr std::size_t most_shift = 16;
 std::size_t room_for(const std::vector<Argument>& arguments);
 
 // Copies the arguments into the arena from byte `base` on, behind `shift` slots (below most_shift; drawn anew, so that
-// no address repeats), with poison between them.
+// no address repeats), with poison between them. Each lies as many bytes behind a multiple of 16 as it did when drawn.
 PlacedArguments place(Arena& arena, std::vector<Argument> arguments, std::size_t base, std::size_t shift, int device);
 
 // Elements of the largest tensor; 0 without one.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "evaluator/daemon/gpu.h"
 #include "evaluator/whole_number.h"
 
 namespace anneal::evaluator {
@@ -91,11 +92,14 @@ TensorLayout layout_from_json(const nlohmann::json& object, std::size_t arena_by
   return layout;
 }
 
+at::Device torch_device(int device) {
+  if (device < 0 || gpu::simulated()) return at::kCPU;
+  return {at::kCUDA, static_cast<at::DeviceIndex>(device)};
+}
+
 at::Tensor tensor_at(std::byte* arena, const TensorLayout& layout, int device) {
-  const at::Device where =
-      device < 0 ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device));
   return at::from_blob(arena + layout.offset, layout.shape, layout.strides,
-                       at::TensorOptions().dtype(layout.dtype).device(where));
+                       at::TensorOptions().dtype(layout.dtype).device(torch_device(device)));
 }
 
 at::Tensor flat_span(const at::Tensor& tensor) {

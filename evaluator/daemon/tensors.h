@@ -30,6 +30,9 @@ nlohmann::json layout_to_json(const TensorLayout& layout);
 // Throws std::invalid_argument unless all of it lies within [0, arena_bytes): the description may be hostile.
 TensorLayout layout_from_json(const nlohmann::json& object, std::size_t arena_bytes);
 
+// Where the tensors of `device` lie: -1 is the CPU, N is cuda:N; a simulated GPU has the CPU's.
+at::Device torch_device(int device);
+
 // A tensor over the arena's own memory. device: -1 for the CPU.
 at::Tensor tensor_at(std::byte* arena, const TensorLayout& layout, int device);
 

@@ -8,6 +8,7 @@
 
 #include "evaluator/daemon/claims.h"
 #include "evaluator/daemon/held_blocks.h"
+#include "evaluator/daemon/tensors.h"
 #include "evaluator/whole_number.h"
 
 namespace anneal::evaluator {
@@ -40,12 +41,11 @@ class CaseTimer {
       renew();
       renew();
       places_[newer_].baseline->warm(job_.timer, first_warm, most_warm_seconds);
-      job_.candidate.ask({{"op", "warm"},
-                          {"arguments", places_[1 - newer_].placed.described},
-                          {"tune", true},
-                          {"calls", first_warm},
-                          {"seconds", most_warm_seconds}},
-                         job_.answer_seconds);
+      ask({{"op", "warm"},
+           {"arguments", places_[1 - newer_].placed.described},
+           {"tune", true},
+           {"calls", first_warm},
+           {"seconds", most_warm_seconds}});
       const auto start = Clock::now();
       timed_.paired = measure_pairs([&](int) { return quad(); }, [&] { return seconds_since(start); }, job_.settings);
       time_candidate(true);
@@ -95,7 +95,7 @@ class CaseTimer {
     Place& one = places_[newer_];
     one.set = job_.set;
     one.set.draw += "-" + std::to_string(draws_++);
-    std::vector<Argument> arguments = job_.task.inputs(one.set, device_name());
+    std::vector<Argument> arguments = job_.task.inputs(one.set, torch_device(job_.device).str());
     one.room = room_for(arguments);
     Arena& arena = job_.candidate.inputs(2 * one.room);
     one.placed = place(arena, std::move(arguments), newer_ * one.room, job_.random() % most_shift, job_.device);
@@ -121,16 +121,14 @@ class CaseTimer {
     const Place& place = places_[newer_];
     const std::uint64_t key = job_.random();
     scramble(key);
-    job_.candidate.ask({{"op", "time"},
-                        {"older", places_[1 - newer_].placed.described},
-                        {"arguments", place.placed.described},
-                        {"calls", warm_calls()},
-                        {"seconds", most_warm_seconds},
-                        {"held", job_.random() >> 1}},
-                       job_.answer_seconds);
+    ask({{"op", "time"},
+         {"older", places_[1 - newer_].placed.described},
+         {"arguments", place.placed.described},
+         {"calls", warm_calls()},
+         {"seconds", most_warm_seconds},
+         {"held", job_.random() >> 1}});
     const auto before = Clock::now();
-    const json reply =
-        job_.candidate.ask({{"offset", newer_ * place.room}, {"bytes", place.room}, {"key", key}}, job_.answer_seconds);
+    const json reply = ask({{"offset", newer_ * place.room}, {"bytes", place.room}, {"key", key}});
     const double wall_ns = seconds_since(before) * 1e9;
     ++timed_.samples;
     timed_.syncs += reply.value("needs_sync", false) ? 1 : 0;
@@ -147,18 +145,30 @@ class CaseTimer {
     return claimed;
   }
 
+  // The candidate's answer; what a call raised ends the timing.
+  json ask(const json& request) {
+    json reply = job_.candidate.ask(request, job_.answer_seconds);
+    if (reply.value("class", "ok") != "ok") refuse(verdict_on(reply));
+    return reply;
+  }
+
   int warm_calls() { return least_warm + static_cast<int>(job_.random() % (most_warm - least_warm + 1)); }
 
   void judge_answer() {
     const json reply = job_.candidate.ask({{"op", "outputs"}}, job_.answer_seconds);
-    CaseVerdict verdict = job_.judge(reply, places_[newer_].set, places_[newer_].placed);
-    if (job_.passes(verdict)) return;
-    verdict.message = "the answer of a timed call: " + verdict.message;
+    CaseVerdict verdict = verdict_on(reply);
+    if (!job_.passes(verdict)) refuse(std::move(verdict));
+  }
+
+  CaseVerdict verdict_on(const json& reply) const {
+    return job_.judge(reply, places_[newer_].set, places_[newer_].placed);
+  }
+
+  [[noreturn]] void refuse(CaseVerdict verdict) {
+    verdict.message = "in a timed call: " + verdict.message;
     timed_.wrong = std::move(verdict);
     throw WrongAnswer{};
   }
-
-  std::string device_name() const { return "cuda:" + std::to_string(job_.device); }
 
   const TimingJob& job_;
   std::array<Place, 2> places_;
@@ -172,7 +182,7 @@ class CaseTimer {
 TimedCase time_case(const TimingJob& job) { return CaseTimer(job).run(); }
 
 double time_baseline_alone(SuiteTask& task, const InputSet& set, gpu::Timer& timer, int device) {
-  std::vector<Argument> arguments = task.inputs(set, "cuda:" + std::to_string(device));
+  std::vector<Argument> arguments = task.inputs(set, torch_device(device).str());
   const std::unique_ptr<Arena> arena = Arena::create(device, room_for(arguments));
   const PlacedArguments placed = place(*arena, std::move(arguments), 0, 0, device);
   const Baseline baseline = task.baseline(placed.all_in(*arena, device));

@@ -46,6 +46,7 @@ def cases(make):
     yield make.case("n2048_tanh", input=make.normal(2048), approximate="tanh")
     yield make.case("one", input=make.uniform(1, lo=0.5, hi=2), approximate="none")
     yield make.case("cube", input=make.normal(3, 17, 29), approximate="tanh")
+    yield make.case("unaligned", input=make.normal(777).unaligned(), approximate="none")
     yield make.case("transposed", input=make.normal(33, 65).map(lambda t: t.t()), approximate="none")
     if make.precision != "fp32":  # where rounding after every step shows: 1 + erf cancels
         yield make.case("negative", input=make.normal(1031, mean=-2, std=0.5), approximate="none")

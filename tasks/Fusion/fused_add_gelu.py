@@ -39,6 +39,8 @@ def cases(make):
     yield make.case("row", input=make.normal(19, 65), other=make.normal(65), alpha=2, approximate="none")
     yield make.case("number", input=make.normal(700), other=0.75, alpha=1, approximate="tanh")
     yield make.case("one", input=make.uniform(1, lo=0.5, hi=2), other=make.uniform(1), alpha=1, approximate="none")
+    yield make.case("unaligned", input=make.normal(777).unaligned(), other=make.normal(777).unaligned(), alpha=1,
+                    approximate="none")
     yield make.held_out("outer", input=make.normal(23, 1), other=make.normal(1, 39), alpha=-1.5, approximate="tanh")
     yield make.held_out("transposed", input=make.normal(27, 31).map(lambda t: t.t()), other=make.normal(31, 27), alpha=3,
                         approximate="none")

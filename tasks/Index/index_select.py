@@ -36,6 +36,7 @@ def cases(make):
     yield make.case("one", input=make.normal(13, 9), dim=0, index=make.integers(1, lo=0, hi=13))
     yield make.case("transposed", input=make.normal(37, 21).map(lambda t: t.t()), dim=0,
                     index=make.integers(50, lo=0, hi=21))
+    yield make.case("unaligned", input=make.normal(17, 33).unaligned(), dim=0, index=make.integers(21, lo=0, hi=17).unaligned())
     yield make.held_out("last_of_four", input=make.normal(3, 4, 5, 43), dim=3, index=make.integers(61, lo=0, hi=43))
     yield make.held_out("vector", input=make.normal(301), dim=0, index=make.integers(77, lo=0, hi=301))
 

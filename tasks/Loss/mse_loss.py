@@ -43,6 +43,7 @@ def cases(make):
     yield make.case("none_1023", input=make.normal(3, 341), target=make.normal(3, 341), reduction="none")
     yield make.case("one", input=make.normal(1), target=make.normal(1), reduction="mean")
     yield make.case("transposed", input=far(33, 61).map(lambda t: t.t()), target=far(61, 33), reduction="mean")
+    yield make.case("unaligned", input=far(777).unaligned(), target=far(777).unaligned(), reduction="mean")
     yield make.held_out("sum_n2500", input=far(2500), target=far(2500), reduction="sum")
     yield make.held_out("mean_cube", input=far(3, 11, 43), target=far(3, 11, 43), reduction="mean")
 

@@ -35,6 +35,7 @@ def cases(make):
     yield make.case("outer", input=make.normal(31, 1), other=make.normal(1, 47))
     yield make.case("one", input=make.normal(1), other=make.normal(1))
     yield make.case("transposed", input=make.normal(29, 53).map(lambda t: t.t()), other=make.normal(53, 29))
+    yield make.case("unaligned", input=make.normal(777).unaligned(), other=make.normal(777).unaligned())
     yield make.held_out("cube_by_column", input=make.normal(3, 29, 41), other=make.normal(29, 1))
     yield make.held_out("negative", input=make.normal(2053), other=-0.125)
 

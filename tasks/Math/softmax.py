@@ -35,6 +35,7 @@ def cases(make):
     yield make.case("middle", input=make.normal(3, 13, 7), dim=1, dtype=None)
     yield make.case("single_column", input=make.normal(9, 1), dim=1, dtype=None)
     yield make.case("vector", input=make.normal(257), dim=0, dtype=None)
+    yield make.case("unaligned", input=make.normal(11, 35).unaligned(), dim=-1, dtype=None)
     yield make.held_out("rows515", input=make.normal(5, 515), dim=-1, dtype=None)
     yield make.held_out("first_of_three", input=make.normal(23, 5, 3), dim=0, dtype=None)
 

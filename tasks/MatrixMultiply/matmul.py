@@ -41,6 +41,7 @@ def cases(make):
     yield make.case("k1", input=make.normal(19, 1), other=make.normal(1, 23))
     yield make.case("transposed", input=make.normal(48, 40).map(lambda t: t.t()),
                     other=make.normal(31, 48).map(lambda t: t.t()))
+    yield make.case("unaligned", input=make.normal(34, 37).unaligned(), other=make.normal(37, 35).unaligned())
     yield make.held_out("m50_n81_k97", input=make.normal(50, 97), other=make.normal(97, 81))
     yield make.held_out("column", input=make.normal(67, 43), other=make.normal(43, 1))
 

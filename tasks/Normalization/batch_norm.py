@@ -58,6 +58,8 @@ def cases(make):
     yield make.case("train_plain_33x6", **_inputs(make, (33, 6), False, True))
     yield make.case("eval_plain_2x3x300", **_inputs(make, (2, 3, 300), False, False))
     yield make.case("train_one_channel", **_inputs(make, (3, 1, 5, 7), True, True))
+    unaligned = _inputs(make, (3, 6, 35), True, True)
+    yield make.case("unaligned", **{**unaligned, **{name: unaligned[name].unaligned() for name in ("input", "weight", "bias")}})
     yield make.held_out("train_2x9x53", **_inputs(make, (2, 9, 53), True, True))
     yield make.held_out("eval_17x12", **_inputs(make, (17, 12), True, False))
 

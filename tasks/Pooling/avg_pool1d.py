@@ -39,6 +39,7 @@ def cases(make):
     yield make.case("overlap", input=make.normal(1, 3, 300), kernel_size=5, stride=1, padding=2)
     yield make.case("unbatched", input=make.normal(6, 77), kernel_size=2, stride=3, padding=0)
     yield make.case("global", input=make.normal(4, 3, 17), kernel_size=17, stride=1, padding=0)
+    yield make.case("unaligned", input=make.normal(3, 5, 71).unaligned(), kernel_size=3, stride=1, padding=1)
     yield make.held_out("k7s3p2", input=make.normal(2, 3, 83), kernel_size=7, stride=3, padding=2)
     yield make.held_out("k1s2", input=make.normal(3, 4, 29), kernel_size=1, stride=2, padding=0)
 

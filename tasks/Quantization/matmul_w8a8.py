@@ -65,6 +65,8 @@ def cases(make):
                     weight=make.normal(96, 40, dtype=torch.float32))
     yield make.case("transposed", input=make.normal(48, 32, dtype=torch.float32).map(lambda t: t.t()),
                     weight=make.normal(31, 48, dtype=torch.float32).map(lambda t: t.t()))
+    yield make.case("unaligned", input=make.normal(21, 67, dtype=torch.float32).unaligned(),
+                    weight=make.normal(67, 35, dtype=torch.float32).unaligned())
     yield make.held_out("m51_n29_k130", input=make.normal(51, 130, dtype=torch.float32),
                         weight=make.normal(130, 29, dtype=torch.float32))
 

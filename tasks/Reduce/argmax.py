@@ -41,6 +41,7 @@ def cases(make):
     yield make.case("flattened", input=make.normal(23, 41), dim=None, keepdim=False)
     yield make.case("single_column", input=make.normal(5, 1), dim=1, keepdim=False)
     yield make.case("ties", input=make.normal(9, 300).map(lambda t: t.round()), dim=1, keepdim=False)
+    yield make.case("unaligned", input=make.normal(7, 301).unaligned(), dim=1, keepdim=False)
     yield make.held_out("rows777", input=make.normal(5, 777), dim=1, keepdim=True)
     yield make.held_out("middle", input=make.normal(4, 37, 6), dim=1, keepdim=False)
 

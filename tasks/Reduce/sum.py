@@ -40,6 +40,7 @@ def cases(make):
     yield make.case("dim0", input=make.normal(77, 13), dim=0, keepdim=False, dtype=None)
     yield make.case("two_dims", input=make.normal(5, 11, 19), dim=(2, 1), keepdim=False, dtype=None)
     yield make.case("single_column", input=make.normal(17, 1), dim=1, keepdim=False, dtype=None)
+    yield make.case("unaligned", input=make.normal(7, 301).unaligned(), dim=1, keepdim=False, dtype=None)
     yield make.held_out("rows1111", input=make.normal(4, 1111), dim=-1, keepdim=False, dtype=None)
     yield make.held_out("all_three", input=make.normal(7, 13, 9, mean=0.2), dim=(0, 1, 2), keepdim=False, dtype=None)
 

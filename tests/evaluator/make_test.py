@@ -66,5 +66,15 @@ class Draws(unittest.TestCase):
         self.assertEqual(len(seeds), 7)
 
 
+class Unaligned(unittest.TestCase):
+    def test_the_first_element_lies_one_behind_sixteen_bytes_and_the_values_stay(self):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            drawn = make.normal(7, 33, dtype=dtype)
+            tensor = drawn.unaligned().materialise(1, "outlier", "cpu")
+            self.assertEqual(tensor.data_ptr() % 16, dtype.itemsize)
+            self.assertTrue(tensor.is_contiguous())
+            self.assertTrue(torch.equal(tensor, drawn.materialise(1, "outlier", "cpu")))
+
+
 if __name__ == "__main__":
     unittest.main()

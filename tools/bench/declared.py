@@ -4,8 +4,9 @@
     declared.py check OUT.jsonl RESULTS.jsonl        a table; exit 1 unless every verdict is the declared one
     declared.py judge ANNEAL DEVICE FOLDER PATH...   both, with `anneal eval` between them, in FOLDER; DEVICE: cpu, cuda:0
 
-First line: `# task: mul; expect: CLASS[; on cuda: CLASS[|CLASS]][; devices: cpu|cuda][; speedup: below X][; open: yes]`. CLASS is of the first
-stage that failed, or ok; on cuda: where another is right on a GPU. open: no defence is known yet; it counts apart, and as wrong once it gets its class after all.
+First line: `# task: mul; expect: CLASS[; on cuda: CLASS[|CLASS]][; devices: cpu|cuda[, simulated]][; speedup: below X][; open: yes]`. CLASS is of the first
+stage that failed, or ok; on cuda: where another is right on a GPU. simulated: it also
+shows on the tests' simulated GPU (tests/evaluator/simulated_timing_test.cpp). open: no defence is known yet; it counts apart, and as wrong once it gets its class after all.
 """
 
 import json

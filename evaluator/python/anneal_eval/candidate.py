@@ -191,6 +191,10 @@ class Candidate:
         return json.dumps({"launches": len(self.launches), "kernels": list(seen.values())[:32], "dots": dots,
                            "host_operators": self.host.report()})
 
+    def failure(self, error):
+        """The outcome, as JSON text, of a call that raised `error` and was not made by `call`."""
+        return self._failure(error, "runtime_error")
+
     def _failure(self, error, default):
         # Where reading it fails, it is of a class of the file's, whose own code ran.
         try:

@@ -29,6 +29,10 @@ class Spec:
         """A spec whose tensor is function(tensor): a transpose, a softmax, a symmetric matrix."""
         return Spec(self._shape, self._dtype, self._draw, self._rms, self._maps + (function,))
 
+    def unaligned(self):
+        """A spec of the same elements whose first one lies one element behind a multiple of 16 bytes, as that of x[1:]."""
+        return self.map(lambda tensor: torch.cat([tensor.new_zeros(1), tensor.reshape(-1)])[1:].view(tensor.shape))
+
     def _described(self):
         if self._meta is None:
             if not self._maps:
