@@ -38,6 +38,7 @@ awaitable<Result<EvaluationRow>> Evaluations::judge(Task task, std::string code,
   }
   evaluator::EvaluationRequest request;
   request.task = task.id;
+  request.category = task.category;
   request.code = code;
   request.policy_off = policy_off_;
   auto verdict = co_await judge_.evaluate(std::move(request));

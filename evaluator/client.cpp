@@ -34,6 +34,7 @@
 #include "async/deadline.h"
 #include "async/nursery.h"
 #include "async/semaphore.h"
+#include "async/sha256.h"
 #include "evaluator/daemon_message.h"
 #include "evaluator/protocol.h"
 
@@ -82,6 +83,24 @@ asio::awaitable<json> read_frame(Socket* socket) {
   std::optional<json> message = message_of_frame(body);
   if (!message) throw ConnectionLost("it sent a frame that is not a JSON object");
   co_return std::move(*message);
+}
+
+// The kernel's failure, not the machine's: asked again it would be as long.
+Verdict too_long(const EvaluationRequest& request, const std::string& suite, const DeviceFacts& facts) {
+  Verdict verdict;
+  verdict.task = request.task;
+  verdict.category = request.category;
+  verdict.suite = suite;
+  verdict.code_sha256 = sha256_hex(request.code);
+  verdict.device = facts.device;
+  verdict.device_name = facts.device_name;
+  verdict.settings_sha256 = facts.settings_sha256;
+  verdict.call.failure_class = "too_long";
+  verdict.call.message = "the code has " + std::to_string(request.code.size()) +
+                         " bytes; as a JSON string it is longer than the " + std::to_string(max_frame_bytes >> 20) +
+                         " MiB that the judge takes";
+  verdict.feedback = "call failed: too_long: " + verdict.call.message + "\n";
+  return verdict;
 }
 
 bool starts_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
@@ -434,11 +453,16 @@ int Client::restarts() const { return state_->restarts; }
 asio::awaitable<Result<Verdict>> Client::evaluate(EvaluationRequest request) {
   json message = json::object();
   message["type"] = "evaluate";
-  message["task"] = std::move(request.task);
-  message["code"] = std::move(request.code);
+  message["task"] = request.task;
+  message["code"] = request.code;
   message["stages"] = std::move(request.stages);
   message["policy_off"] = request.policy_off;
-  Result<json> answer = co_await State::ask(state_, std::move(message), "verdict");
+  Result<json> answer = fail(ErrorKind::internal, "");
+  try {
+    answer = co_await State::ask(state_, std::move(message), "verdict");
+  } catch (const std::length_error&) {
+    co_return too_long(request, state_->options.suite, state_->facts);
+  }
   if (!answer) co_return tl::unexpected<Error>(answer.error());
   try {
     co_return verdict_from_json(answer->at("verdict"));
@@ -460,7 +484,8 @@ asio::awaitable<Result<LintReport>> Client::lint(std::string task) {
   }
 }
 
-// Sends `message`, to which it adds an id, when a turn is free, and waits for its answer.
+// Sends `message`, to which it adds an id, when a turn is free, and waits for its answer. Throws std::length_error
+// where it does not fit into a frame.
 asio::awaitable<Result<json>> Client::State::ask(std::shared_ptr<State> state, json message, std::string answer) {
   const Semaphore::Permit turn = co_await state->turns->acquire();
   if (state->broken) co_return tl::unexpected<Error>(*state->broken);
@@ -470,11 +495,7 @@ asio::awaitable<Result<json>> Client::State::ask(std::shared_ptr<State> state, j
   const std::string task = text_at(message, "task");
   Waiting waiting(state->executor);
   waiting.answer = std::move(answer);
-  try {
-    waiting.frame = encode_frame(message);
-  } catch (const std::length_error&) {
-    co_return fail(ErrorKind::internal, "A kernel for " + task + " is too long to be sent to the judge.");
-  }
+  waiting.frame = encode_frame(message);
 
   struct Leave {
     State* state;

@@ -44,6 +44,7 @@ class Client final : public Judge {
   // is killed after a few seconds. If the loop does not run any more, it is killed with the loop's io_context.
   ~Client() override;
 
+  // Code that is too long for a frame (protocol.h) fails call with class too_long, without the daemon.
   boost::asio::awaitable<Result<Verdict>> evaluate(EvaluationRequest request) override;
   const DeviceFacts& facts() const override;
   bool lost() const override;

@@ -12,8 +12,9 @@
 namespace anneal::evaluator {
 
 struct EvaluationRequest {
-  std::string task;  // task id in the suite, e.g. "gelu_bf16"
-  std::string code;  // the whole Python source of the candidate
+  std::string task;      // task id in the suite, e.g. "gelu_bf16"
+  std::string category;  // the task's, for the verdict on code that no daemon sees (too_long)
+  std::string code;      // the whole Python source of the candidate
   std::vector<std::string> stages = {"call", "exe", "perf"};
   // Judge exe and perf of kernels that the policy refuses (to compare with published figures).
   bool policy_off = false;

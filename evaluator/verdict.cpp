@@ -182,6 +182,10 @@ KernelFacts kernel_from_json(const json& object) {
 
 }  // namespace
 
+std::string policy_shown(const Verdict& verdict) {
+  return verdict.policy.ok && !verdict.exe.strict_ok ? "not_run" : verdict.policy.failure_class;
+}
+
 json verdict_to_json(const Verdict& verdict) {
   json cases = json::array();
   for (const CaseVerdict& one : verdict.exe.cases) cases.push_back(case_to_json(one));

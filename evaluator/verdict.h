@@ -107,6 +107,10 @@ struct Verdict {
   std::string feedback;  // text for the next prompt
 };
 
+// What a person is shown of the policy: its class, or "not_run" where it was not asked. It is asked of kernels that are
+// right; of others it says "ok" unless it refused them for a case that is.
+std::string policy_shown(const Verdict& verdict);
+
 // The inverse of each other: from_json(to_json(v)) == v field by field. `verdict_from_json` throws
 // nlohmann::json::exception on a wrong shape.
 nlohmann::json verdict_to_json(const Verdict& verdict);

@@ -42,43 +42,49 @@ const json& object_at(const json& object, const char* key) {
   return *found;
 }
 
-// A string, or a list of {"type": "text", "text": …} parts.
-std::string content_text(const json& content) {
+// The text of `content`: a string, null (no text), or a list of parts, of which those with a `text` count (others hold
+// pictures or sound). Nothing for anything else: no answer of a model can be told from it.
+std::optional<std::string> content_text(const json& content) {
   if (content.is_string()) return content.get<std::string>();
+  if (content.is_null()) return std::string();
+  if (!content.is_array()) return std::nullopt;
   std::string text;
-  if (content.is_array()) {
-    for (const json& part : content) {
-      if (part.is_object()) text += string_at(part, "text");
-    }
+  for (const json& part : content) {
+    if (!part.is_object()) return std::nullopt;
+    const auto found = part.find("text");
+    if (found == part.end()) continue;
+    if (!found->is_string()) return std::nullopt;
+    text += found->get_ref<const std::string&>();
   }
   return text;
 }
 
-std::string one_line(std::string_view text, std::size_t most) {
-  std::string line;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool blank = byte <= 0x20 || byte == 0x7f;
-    if (blank && (line.empty() || line.back() == ' ')) continue;
-    line += blank ? ' ' : c;
-  }
-  while (!line.empty() && line.back() == ' ') line.pop_back();
-  if (line.size() <= most) return line;
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 sequence
-  return line.substr(0, end) + "…";
-}
+// What is wrong with a body that is no JSON.
+struct ParseTrouble {
+  std::string what;      // "" where it is plain bad syntax
+  bool cut_off = false;  // the body ended before its JSON did
+};
 
-// Where a JSON text stops being UTF-8, from 1; nothing where that is not what is wrong with it.
-std::optional<std::size_t> first_byte_not_utf8(std::string_view body) {
+ParseTrouble trouble_of(std::string_view body) {
   try {
     [[maybe_unused]] const json parsed = json::parse(body);  // g++ takes a cast to void for an unused result
   } catch (const json::parse_error& error) {
-    if (std::string_view(error.what()).find("UTF-8") != std::string_view::npos) return error.byte;
+    // The parser stopped behind the last byte: had more come, it might have been well formed.
+    if (error.byte > body.size()) return {"", true};
+    // The message quotes the text it stopped in, which may say anything.
+    const std::string_view message = std::string_view(error.what()).substr(0, 200);
+    const std::string_view reason = message.substr(0, message.find("; last read"));
+    const std::string at = " (at byte " + std::to_string(error.byte) + ")";
+    if (reason.find("UTF-8") != std::string_view::npos) return {"is not UTF-8" + at, false};
+    if (reason.find("surrogate") != std::string_view::npos) {
+      return {"holds half of a surrogate pair, \\uD800 to \\uDFFF, which is no character" + at, false};
+    }
+  } catch (const json::out_of_range&) {
+    return {"holds a number out of range", false};
   } catch (const json::exception&) {
-    return std::nullopt;
+    return {};
   }
-  return std::nullopt;
+  return {};
 }
 
 // The character that stands at `at` in a JSON string, and how many bytes it takes there. NUL for one that is not ASCII.
@@ -97,6 +103,21 @@ tl::unexpected<ChatFailure> failure(std::string message, bool cut_off = false, i
 }
 
 }  // namespace
+
+std::string one_line(std::string_view text, std::size_t most) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool blank = byte <= 0x20 || byte == 0x7f;
+    if (blank && (line.empty() || line.back() == ' ')) continue;
+    line += blank ? ' ' : c;
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  if (line.size() <= most) return line;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 sequence
+  return line.substr(0, end) + "…";
+}
 
 std::string chat_body(const std::vector<Message>& messages, const Sampling& sampling, const std::string& model) {
   json list = json::array();
@@ -122,12 +143,13 @@ tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body) {
   if (first == std::string_view::npos) return failure("the response is empty", true);
   const json response = json::parse(body, nullptr, false);
   if (response.is_discarded()) {
-    if (const auto byte = first_byte_not_utf8(body))
-      return failure("the response is not UTF-8 (at byte " + std::to_string(*byte) + ")", true);
-    const bool json_like = body[first] == '{';
-    return failure((json_like ? "the response is incomplete or malformed JSON: " : "the response is not JSON: ") +
-                       one_line(body, 300),
-                   json_like);
+    if (body[first] != '{') return failure("the response is not JSON: " + one_line(body, 300));
+    const ParseTrouble trouble = trouble_of(body);
+    if (!trouble.what.empty()) return failure("the response " + trouble.what);
+    return failure(
+        (trouble.cut_off ? "the response is JSON that stops in the middle: " : "the response is malformed JSON: ") +
+            one_line(body, 300),
+        trouble.cut_off);
   }
   if (!response.is_object()) return failure("the response is not a JSON object: " + one_line(body, 300));
   if (const auto error = response.find("error"); error != response.end() && !error->is_null()) {
@@ -145,7 +167,14 @@ tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body) {
 
   Reply reply;
   reply.ok = true;
-  if (const auto content = message.find("content"); content != message.end()) reply.text = content_text(*content);
+  if (const auto content = message.find("content"); content != message.end()) {
+    std::optional<std::string> text = content_text(*content);
+    if (!text) {
+      return failure(std::string("the response's content is neither text nor a list of texts but of type ") +
+                     content->type_name() + ": " + one_line(body, 300));
+    }
+    reply.text = std::move(*text);
+  }
   if (reply.text.empty()) reply.text = string_at(message, "refusal");
   reply.reasoning = string_at(message, "reasoning_content");
   if (reply.reasoning.empty()) reply.reasoning = string_at(message, "reasoning");

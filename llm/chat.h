@@ -16,14 +16,19 @@ std::string chat_body(const std::vector<Message>& messages, const Sampling& samp
 
 struct ChatFailure {
   std::string message;
-  // The body is JSON that stops in the middle, or nothing at all: a cut connection can look like success (HTTP/2).
+  // The body is JSON that stops in the middle, or nothing at all: a cut connection can look like success (HTTP/2), so
+  // it is worth another try. A complete body that is no JSON is not: the same request gets the same answer.
   bool cut_off = false;
   int status = 0;  // that the body itself states beside HTTP 200 (gateways do), else 0
 };
 
-// Text, reasoning, finish reason, model and usage of a complete response. Missing usage is tolerated; a missing or
-// empty `choices`, JSON of another shape and an {"error": …} object are failures.
+// Text, reasoning, finish reason, model and usage of a complete response. Missing usage and `content` are tolerated; a
+// missing or empty `choices`, content that is neither text nor a list of parts, JSON of another shape, text that is not
+// UTF-8 or holds half of a surrogate pair, and an {"error": …} object are failures.
 tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body);
+
+// `text` as one line without control characters, at most `most` bytes and an ellipsis.
+std::string one_line(std::string_view text, std::size_t most);
 
 // What an error body says, for a person: error.message, message or detail where it is JSON, else its beginning. One
 // line without control characters, at most 300 bytes.

@@ -25,6 +25,9 @@ struct Attempt {
   std::optional<std::chrono::milliseconds> retry_after;
 };
 
+// "7 s", rounded up.
+std::string seconds_text(std::chrono::milliseconds time) { return std::to_string((time.count() + 999) / 1000) + " s"; }
+
 // Counted while it lives.
 class BackingOff {
  public:
@@ -86,8 +89,9 @@ class ChatProvider final : public Provider {
       }
       ++counters->retries;
       const auto delay = retry_delay(retry_, number, attempt.retry_after, random_);
-      const BackingOff waiting(counters, "model " + config_.name + ": " + attempt.problem + "; sent again in " +
-                                             std::to_string((delay.count() + 999) / 1000) + " s");
+      std::string because = "model " + config_.name + ": " + attempt.problem;
+      if (attempt.retry_after) because += "; the server asks for " + seconds_text(*attempt.retry_after);
+      const BackingOff waiting(counters, because + "; sent again in " + seconds_text(delay));
       co_await clock_->sleep_for(delay);
     }
   }
@@ -104,6 +108,12 @@ class ChatProvider final : public Provider {
     http.body = body;
     http.timeout = retry_.request_timeout;
     return http;
+  }
+
+  // " to URL", or nothing where the server does not say where to.
+  std::string redirect_target(const std::string& location) const {
+    const std::string shown = one_line(without_key(without_secrets(location), key_), 120);
+    return shown.empty() ? "" : " to " + shown;
   }
 
   Attempt judge(const Result<HttpResponse>& response) const {
@@ -134,6 +144,12 @@ class ChatProvider final : public Provider {
       return attempt;
     }
     attempt.problem = "HTTP " + std::to_string(response->status) + " from " + url_ + ": " + server_message(body);
+    if (response->status >= 300 && response->status <= 399) {
+      attempt.problem = "HTTP " + std::to_string(response->status) + " from " + url_ + ": it redirects" +
+                        redirect_target(response->location) + ", which is not followed; set base_url to the API itself";
+    } else if (response->status == 404) {
+      attempt.problem += " (base_url is " + config_.base_url + ", the model '" + config_.model + "')";
+    }
     attempt.retry = is_retryable(response->status);
     attempt.fatal = is_fatal(response->status);
     if (response->status == 401 || response->status == 403) {

@@ -77,8 +77,8 @@ class Client {
   // given up, and `error` says why. An Error means that its trajectory cannot go on: the store failed or holds another
   // request, nothing may be spent and there is no stored reply (ErrorKind::budget), a recording lacks the exchange or
   // its prompt lacks the required text, or the model is stopped: its server refused key, payment or model (401, 402,
-  // 403, 404) or could not be reached at all. A stopped model is sent nothing any more; its stored replies are still
-  // found.
+  // 403, 404), redirects (3xx) or could not be reached at all. A stopped model is sent nothing any more; its stored
+  // replies are still found.
   virtual boost::asio::awaitable<Result<Reply>> complete(Request request) = 0;
   virtual const Counters& counters() const = 0;
 };

@@ -252,30 +252,49 @@ void prepare(Transfer* transfer) {
   if (is_loopback(request.url)) curl_easy_setopt(easy, CURLOPT_PROXY, "");
 }
 
+// Whether the other side answered a TLS handshake with something else, in the words of OpenSSL and GnuTLS.
+bool speaks_no_tls(const std::string& detail) {
+  return detail.find("wrong version number") != std::string::npos ||
+         detail.find("unexpected TLS packet") != std::string::npos;
+}
+
 Error error_of(const Transfer& transfer, CURLcode code) {
   const std::string detail = transfer.message[0] != '\0' ? transfer.message.data() : curl_easy_strerror(code);
-  const std::string url = transfer.request.url;
+  const std::string& url = transfer.request.url;
   if (transfer.too_long) return {ErrorKind::internal, url + " sent more than 64 MiB."};
+  const auto error = [&](ErrorKind kind, const std::string& advice) {
+    return Error{kind, url + ": " + detail + (advice.empty() ? "." : "; " + advice)};
+  };
+  const char* const unreachable = "is the server running, and are host and port of base_url right?";
   switch (code) {
     case CURLE_COULDNT_CONNECT:
+      return error(ErrorKind::unreachable, unreachable);
     case CURLE_COULDNT_RESOLVE_HOST:
+      return error(ErrorKind::unreachable, "is the host of base_url right, and is there a network?");
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return {ErrorKind::unreachable, url + ": " + detail + "."};
+      return error(ErrorKind::unreachable, "are the variables http_proxy and https_proxy right?");
     case CURLE_OPERATION_TIMEDOUT: {
       curl_off_t connected = 0;  // microseconds until the connection stood; 0: it never did
       curl_easy_getinfo(transfer.easy, CURLINFO_CONNECT_TIME_T, &connected);
-      if (connected == 0) return {ErrorKind::unreachable, url + ": " + detail + "."};
-      return {ErrorKind::timeout, url + ": " + detail + "."};
+      if (connected == 0) return error(ErrorKind::unreachable, unreachable);
+      return error(ErrorKind::timeout, "");
     }
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR:
+      return error(ErrorKind::missing,
+                   "base_url must name the host as its certificate does, and the system must trust who signed that "
+                   "(update-ca-certificates).");
+    case CURLE_SSL_CONNECT_ERROR:
+      if (!speaks_no_tls(detail)) return error(ErrorKind::io, "");
+      return error(ErrorKind::missing, "no TLS is spoken there: is the port of base_url right, or is it http://?");
+    case CURLE_UNSUPPORTED_PROTOCOL:  // also what a TLS server answers to plain HTTP
+      return error(ErrorKind::missing, "no HTTP is spoken there: is the port of base_url right, or is it https://?");
+    case CURLE_URL_MALFORMAT:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_ISSUER_ERROR:
-      return {ErrorKind::missing, url + ": " + detail + "."};
+      return error(ErrorKind::missing, "");
     default:
-      return {ErrorKind::io, url + ": " + detail + "."};
+      return error(ErrorKind::io, "");
   }
 }
 
@@ -307,6 +326,9 @@ class CurlTransport final : public HttpTransport {
     curl_header* header = nullptr;
     if (curl_easy_header(transfer.easy, "Retry-After", 0, CURLH_HEADER, -1, &header) == CURLHE_OK) {
       response.retry_after = header->value;
+    }
+    if (curl_easy_header(transfer.easy, "Location", 0, CURLH_HEADER, -1, &header) == CURLHE_OK) {
+      response.location = header->value;
     }
     response.body = std::move(transfer.body);
     co_return response;

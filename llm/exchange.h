@@ -56,7 +56,7 @@ struct Reply {
   std::string served_model;   // the model string that the server returned
   Usage usage;
   int http_status = 0;         // of the last attempt; 0 when none answered or the reply is recorded
-  int attempts = 0;            // HTTP requests sent for it, retries included
+  int attempts = 0;            // HTTP requests sent for it, retries included; of a stored one, by all runs
   double latency_seconds = 0;  // of the attempt that answered
   std::string error;
 };

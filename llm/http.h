@@ -25,14 +25,16 @@ struct HttpResponse {
   int status = 0;
   std::string body;
   std::string retry_after;  // the header's value, empty when absent
+  std::string location;     // likewise
 };
 
 class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
   // POST. Any status is a response. Errors: io (lost, cut off: worth another try), timeout, unreachable (likewise),
-  // internal (response over max_response_bytes), missing (can never work as configured: bad URL, TLS not verified).
-  // Cancellation closes the exchange at once and throws operation_aborted.
+  // internal (response over max_response_bytes), missing (can never work as configured: bad URL, TLS not verified, no
+  // TLS or no HTTP at that port). Their messages name the URL and say what to look at. Cancellation closes the exchange
+  // at once and throws operation_aborted.
   virtual boost::asio::awaitable<Result<HttpResponse>> post(HttpRequest request) = 0;
 };
 

@@ -16,7 +16,8 @@ bool is_retryable(int http_status) {
 }
 
 bool is_fatal(int http_status) {
-  return http_status == 401 || http_status == 402 || http_status == 403 || http_status == 404;
+  return http_status == 401 || http_status == 402 || http_status == 403 || http_status == 404 ||
+         (http_status >= 300 && http_status <= 399);
 }
 
 std::optional<milliseconds> parse_retry_after(const std::string& value, std::chrono::system_clock::time_point now) {
@@ -25,7 +26,7 @@ std::optional<milliseconds> parse_retry_after(const std::string& value, std::chr
   const auto last = value.find_last_not_of(" \t");
   const char* begin = value.data() + first;
   const char* end = value.data() + last + 1;
-  const double most = std::chrono::duration<double>(max_retry_after).count();
+  const double most = std::chrono::duration<double>(std::chrono::years(1)).count();
   double seconds = 0;
   const auto parsed = std::from_chars(begin, end, seconds);
   if (parsed.ec == std::errc::result_out_of_range) {
@@ -47,7 +48,8 @@ milliseconds retry_delay(const RetryPolicy& policy, int attempt, std::optional<m
   milliseconds most = policy.first_delay;
   for (int i = 1; i < attempt && most < policy.max_delay; ++i) most *= 2;
   most = std::min(most, policy.max_delay);
-  if (retry_after) return *retry_after + uniform(std::min(most, milliseconds(1000)));
+  if (retry_after)
+    return std::min<milliseconds>(*retry_after, max_retry_after) + uniform(std::min(most, milliseconds(1000)));
   return uniform(most);
 }
 

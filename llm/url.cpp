@@ -22,14 +22,13 @@ std::string part(CURLU* url, CURLUPart which) {
   return result;
 }
 
-// What an error may show of it: neither a query nor a user's part, which can hold a key.
+}  // namespace
+
 std::string without_secrets(const std::string& text) {
   std::string shown = text.substr(0, std::min<std::size_t>(text.find_first_of("?#"), 120));
   if (const std::size_t user = shown.rfind('@'); user != std::string::npos) shown = "..." + shown.substr(user);
   return shown;
 }
-
-}  // namespace
 
 Result<Url> parse_url(const std::string& text) {
   const std::unique_ptr<CURLU, UrlCleanup> url(curl_url());

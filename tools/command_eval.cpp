@@ -64,6 +64,7 @@ awaitable<void> judge_one(Session* session, agents::Evaluations* evaluations, si
   }
   evaluator::EvaluationRequest request;
   request.task = submission.task.id;
+  request.category = submission.task.category;
   request.code = submission.code;
   request.stages = session->stages;
   request.policy_off = session->policy_off;
@@ -168,7 +169,7 @@ void print_table(const Session& session) {
       speed = v.perf.status;
     }
     std::cout << padded(word(v.call.failure_class), 20) << padded(word(v.exe.failure_class), 20)
-              << padded(v.exe.strict_ok ? "yes" : "no", 6) << padded(word(v.policy.failure_class), 14)
+              << padded(v.exe.strict_ok ? "yes" : "no", 6) << padded(word(evaluator::policy_shown(v)), 14)
               << padded(v.accepted ? "yes" : "no", 8) << speed << "\n";
     const std::string reason = v.accepted ? "" : reason_of(v);
     if (!reason.empty()) std::cout << "    " << reason << "\n";

@@ -1,6 +1,7 @@
 #include "transitions/diff.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace anneal::transitions {
@@ -23,10 +24,11 @@ Lines lines_of(std::string_view text) {
   return lines;
 }
 
-// The number of edits D of the smallest edit. `trace`, where given, gets what to walk back by: the diagonals -d..d
-// before step d. 16,000 lines that all change are 0.5 GB of it, so it is made only where the edit itself is wanted.
-int edit_distance(const Lines& a, const Lines& b, std::vector<std::vector<int>>* trace) {
-  const int n = static_cast<int>(a.size()), m = static_cast<int>(b.size()), most = n + m;
+// The number of edits D of the smallest edit; nothing where it is above most_edits. `trace`, where given, gets what to
+// walk back by: the diagonals -d..d before step d, of which there are D² in all, so it is made only where the edit
+// itself is wanted.
+std::optional<int> edit_distance(const Lines& a, const Lines& b, std::vector<std::vector<int>>* trace) {
+  const int n = static_cast<int>(a.size()), m = static_cast<int>(b.size()), most = std::min(n + m, most_edits);
   // furthest[k + most + 1]: the furthest x on diagonal k.
   std::vector<int> furthest(static_cast<std::size_t>(2 * most + 3), 0);
   const auto at = [most](std::vector<int>& v, int k) -> int& { return v[static_cast<std::size_t>(k + most + 1)]; };
@@ -46,14 +48,40 @@ int edit_distance(const Lines& a, const Lines& b, std::vector<std::vector<int>>*
       if (x >= n && y >= m) return d;
     }
   }
-  return most;
+  return std::nullopt;
+}
+
+// How many lines both begin with, and how many of the others both end with.
+struct Ends {
+  std::size_t begin = 0, end = 0;
+};
+
+Ends common_ends(const Lines& a, const Lines& b) {
+  Ends same;
+  const std::size_t most = std::min(a.size(), b.size());
+  while (same.begin < most && a[same.begin] == b[same.begin]) ++same.begin;
+  while (same.begin + same.end < most && a[a.size() - 1 - same.end] == b[b.size() - 1 - same.end]) ++same.end;
+  return same;
+}
+
+// All between the common ends replaced.
+std::vector<Edit> coarse_edits(const Lines& a, const Lines& b) {
+  const Ends same = common_ends(a, b);
+  std::vector<Edit> out;
+  for (std::size_t i = 0; i < same.begin; ++i) out.push_back({' ', a[i]});
+  for (std::size_t i = same.begin; i < a.size() - same.end; ++i) out.push_back({'-', a[i]});
+  for (std::size_t i = same.begin; i < b.size() - same.end; ++i) out.push_back({'+', b[i]});
+  for (std::size_t i = a.size() - same.end; i < a.size(); ++i) out.push_back({' ', a[i]});
+  return out;
 }
 
 std::vector<Edit> edits(const Lines& a, const Lines& b) {
   std::vector<std::vector<int>> trace;
+  const std::optional<int> distance = edit_distance(a, b, &trace);
+  if (!distance) return coarse_edits(a, b);
   std::vector<Edit> out;
   int x = static_cast<int>(a.size()), y = static_cast<int>(b.size());
-  for (int d = edit_distance(a, b, &trace); d >= 0; --d) {
+  for (int d = *distance; d >= 0; --d) {
     const auto at = [&v = trace[static_cast<std::size_t>(d)], d](int k) { return v[static_cast<std::size_t>(k + d)]; };
     const int k = x - y;
     const bool down = d > 0 && (k == -d || (k != d && at(k - 1) < at(k + 1)));
@@ -78,9 +106,14 @@ std::vector<Edit> edits(const Lines& a, const Lines& b) {
 
 DiffSize diff_size(std::string_view before, std::string_view after) {
   const Lines a = lines_of(before), b = lines_of(after);
+  const std::optional<int> distance = edit_distance(a, b, nullptr);
+  if (!distance) {
+    const Ends same = common_ends(a, b);
+    return {static_cast<int>(b.size() - same.begin - same.end), static_cast<int>(a.size() - same.begin - same.end)};
+  }
   // added - removed is the difference of the lengths, their sum is D.
-  const int distance = edit_distance(a, b, nullptr), more = static_cast<int>(b.size()) - static_cast<int>(a.size());
-  return {(distance + more) / 2, (distance - more) / 2};
+  const int more = static_cast<int>(b.size()) - static_cast<int>(a.size());
+  return {(*distance + more) / 2, (*distance - more) / 2};
 }
 
 std::string unified_diff(std::string_view before, std::string_view after, int context) {

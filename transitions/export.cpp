@@ -61,7 +61,7 @@ ordered_json side(Database& db, const AttemptRecord& a, bool canonical) {
   v["exe_ok"] = a.exe_ok;
   v["strict_ok"] = a.strict_ok;
   v["exe_class"] = a.judged ? ordered_json(a.exe_class) : ordered_json(nullptr);
-  v["policy_ok"] = a.policy_ok;
+  v["policy_ok"] = a.policy_answer() ? ordered_json(*a.policy_answer()) : ordered_json(nullptr);
   v["accepted"] = a.correct;
   v["perf_status"] = a.judged ? ordered_json(a.perf_status) : ordered_json(nullptr);
   v["speedup"] = canonical ? ordered_json(nullptr) : number(a.speedup);

@@ -70,7 +70,7 @@ std::string attempt_text(Database& db, const Records& records, const AttemptReco
           "\n--- verdict on {}\ncall   {} {}\nexe    {} (published rule {}, strict rule {}) {}\npolicy {} {}\nperf   "
           "{} {}\n",
           v.device_name, v.call.failure_class, v.call.message, v.exe.failure_class, v.exe.ok ? "ok" : "not ok",
-          v.exe.strict_ok ? "ok" : "not ok", v.exe.message, v.policy.failure_class, v.policy.message, v.perf.status,
+          v.exe.strict_ok ? "ok" : "not ok", v.exe.message, evaluator::policy_shown(v), v.policy.message, v.perf.status,
           v.perf.reason);
       if (!v.feedback.empty()) out += "feedback:\n" + v.feedback + "\n";
     }

@@ -29,6 +29,12 @@ struct AttemptRecord {
   // impossible.
   bool not_fast_untimed() const { return correct && !speedup && (too_slow || perf_status == "rejected"); }
 
+  // Nothing where the policy was not asked: it is asked of kernels that are right.
+  std::optional<bool> policy_answer() const {
+    if (!judged || (policy_ok && !strict_ok)) return std::nullopt;
+    return policy_ok;
+  }
+
   // Missing data, neither pass nor fail: the API gave up, or a kernel exists that the cpu device cannot judge.
   bool missing() const { return reply_class == "api_error" || (reply_class == "ok" && !judged); }
 };

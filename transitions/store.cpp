@@ -429,7 +429,8 @@ class SqliteStore final : public Store {
       SQLite::Statement s(
           db.sql(), std::string("UPDATE llm_call SET status = ?, reply = ?, reasoning = ?, finish_reason = ?, "
                                 "served_model = ?, prompt_tokens = ?, completion_tokens = ?, reasoning_tokens = ?, "
-                                "cached_tokens = ?, http_status = ?, attempts = ?, latency_seconds = ?, error = ?, "
+                                "cached_tokens = ?, http_status = ?, attempts = coalesce(attempts, 0) + ?, "
+                                "latency_seconds = ?, error = ?, "
                                 "finished = ") +
                         kNow + " WHERE id = ? AND status <> 'ok'");
       s.bind(1, reply.ok ? "ok" : "api_error");

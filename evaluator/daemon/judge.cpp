@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iomanip>
@@ -177,10 +178,11 @@ class Evaluation {
     const std::optional<unsigned> user = next_candidate_user(judge_.zygote_->abilities());
     scratch_ = std::make_unique<ScratchFolder>(judge_.settings_.run_folder, user);
     const std::string path = scratch_->path() + "/kernel_" + verdict_.code_sha256.substr(0, 16) + ".py";
+    errno = 0;
     std::ofstream file(path);
     file << order_.code;
     file.close();
-    if (!file) throw MachineFault("cannot write " + path);
+    if (!file) throw MachineFault("cannot write " + path + " (below TMPDIR): " + std::strerror(errno));
     CandidateSettings settings;
     settings.device = judge_.settings_.device;
     settings.capability = judge_.settings_.capability;

@@ -9,6 +9,7 @@
 
 #include "async/deadline.h"
 #include "async/nursery.h"
+#include "evaluator/protocol.h"
 #include "tests/async/run_on_loop.h"
 #include "tests/temporary_folder.h"
 
@@ -44,6 +45,7 @@ class EvaluatorClient : public ::testing::Test {
 EvaluationRequest request_of(const std::string& code) {
   EvaluationRequest request;
   request.task = "gelu_bf16";
+  request.category = "Activation";
   request.code = code;
   return request;
 }
@@ -101,6 +103,27 @@ TEST_F(EvaluatorClient, ReturnsVerdictsAndFacts) {
   EXPECT_EQ(outcome.restarts, 0);
   EXPECT_THAT(log(), HasSubstr("start --device cpu --tasks /the/tasks --suite anneal --jobs 2 --target sm_90\n"));
   EXPECT_THAT(log(), HasSubstr("shutdown"));
+}
+
+TEST_F(EvaluatorClient, CodeThatIsTooLongToSendFailsCall) {
+  // Each NUL is six bytes in JSON.
+  const Outcome outcome = judge(options(), {std::string(max_frame_bytes, '#'), std::string(3 << 20, '\0'), "good"});
+  for (const std::size_t i : {0u, 1u}) {
+    ASSERT_TRUE(outcome.results[i]) << outcome.results[i].error().message;
+    const Verdict& verdict = *outcome.results[i];
+    EXPECT_FALSE(verdict.call.ok || verdict.accepted);
+    EXPECT_EQ(verdict.call.failure_class, "too_long");
+    EXPECT_EQ(verdict.exe.failure_class, "not_run");
+    EXPECT_THAT(verdict.feedback, HasSubstr("16 MiB that the judge takes"));
+    EXPECT_EQ(verdict.task, "gelu_bf16");
+    EXPECT_EQ(verdict.category, "Activation");
+    EXPECT_EQ(verdict.device_name, "fake");
+    EXPECT_EQ(verdict.settings_sha256, "5e77");
+    EXPECT_EQ(verdict.code_sha256.size(), 64u);
+  }
+  ASSERT_TRUE(outcome.results[2]);
+  EXPECT_TRUE(outcome.results[2]->accepted);
+  EXPECT_EQ(outcome.restarts, 0);
 }
 
 asio::awaitable<void> lint_one(DaemonOptions options, std::string task, Result<LintReport>* report, int* restarts) {

@@ -75,6 +75,45 @@ TEST(Chat, ReadsContentInParts) {
   EXPECT_EQ(reply->text, "ab");
 }
 
+TEST(Chat, RefusesContentThatIsNoText) {
+  for (const char* content : {"5", "true", R"({"text": "a"})", "[1]", R"(["a"])", R"([{"type": "text", "text": 5}])"}) {
+    const auto reply = parse_chat_reply(std::string(R"({"choices": [{"message": {"content": )") + content + "}}]}");
+    ASSERT_FALSE(reply) << content;
+    EXPECT_FALSE(reply.error().cut_off) << content;
+    EXPECT_TRUE(reply.error().message.starts_with("the response's content is neither text nor a list of texts"))
+        << reply.error().message;
+  }
+  const auto pictures = parse_chat_reply(R"({"choices": [{"message": {"content": [{"type": "image_url"}]}}]})");
+  ASSERT_TRUE(pictures);
+  EXPECT_EQ(pictures->text, "");
+}
+
+TEST(Chat, CallsABodyCutOnlyWhereItEnds) {
+  // What a model wrote, whatever it is, comes again: it must not look like a lost connection.
+  const std::string before = R"({"choices": [{"message": {"content": ")";
+  const std::string after = R"("}}]})";
+  const auto surrogate = parse_chat_reply(before + R"(\ud800)" + after);
+  ASSERT_FALSE(surrogate);
+  EXPECT_FALSE(surrogate.error().cut_off);
+  EXPECT_EQ(surrogate.error().message,
+            R"(the response holds half of a surrogate pair, \uD800 to \uDFFF, which is no character (at byte 45))");
+  EXPECT_FALSE(parse_chat_reply(before + "\xff" + after).error().cut_off);
+  EXPECT_FALSE(parse_chat_reply(before + "\n" + after).error().cut_off);
+  EXPECT_FALSE(parse_chat_reply(before + after + "}").error().cut_off);
+  EXPECT_EQ(parse_chat_reply(R"({"choices": 1e999})").error().message, "the response holds a number out of range");
+  // Wherever it stops, also inside an escape, a character or a pair of surrogates.
+  const std::string whole = before +
+                            R"(UTF-8 \u00e4 \ud83d\ude00 )"
+                            "\xf0\x9f\x98\x80" +
+                            after;
+  ASSERT_TRUE(parse_chat_reply(whole));
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto cut = parse_chat_reply(whole.substr(0, size));
+    ASSERT_FALSE(cut) << size;
+    EXPECT_TRUE(cut.error().cut_off) << whole.substr(0, size);
+  }
+}
+
 TEST(Chat, TellsACutBodyFromAWrongOne) {
   EXPECT_TRUE(parse_chat_reply("").error().cut_off);
   EXPECT_TRUE(parse_chat_reply(R"({"choices": [{"message": {"cont)").error().cut_off);

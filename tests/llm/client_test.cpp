@@ -203,8 +203,33 @@ TEST(Client, EndsTheExperimentWhenKeyOrModelIsRefused) {
   }
 }
 
+TEST(Client, SaysWhereARedirectLeadsAndAsksOnce) {
+  HttpResponse moved;
+  moved.status = 301;
+  moved.location = "https://user:pw@api.example/v2/chat/completions?token=t0psecret";
+  moved.body = "<html>Moved</html>";
+  Scripted s({moved});
+  const auto reply = s.complete();
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().message,
+            "Model m: HTTP 301 from https://api.example/v1/chat/completions: it redirects to "
+            "...@api.example/v2/chat/completions, which is not followed; set base_url to the API itself");
+  EXPECT_FALSE(s.complete("r2"));
+  EXPECT_EQ(s.transport->sent.size(), 1u);
+}
+
+TEST(Client, SaysHowLongAServerAsksToWaitAndHowLongItDoes) {
+  Scripted s({response_of(error_response(429, "tomorrow"), "86400"), good("code")});
+  ASSERT_TRUE(s.complete());
+  EXPECT_THAT(s.client->counters().backing_off_because,
+              HasSubstr("tomorrow; the server asks for 86400 s; sent again in 60"));
+}
+
 TEST(Client, CallsUnusableResponsesApiErrors) {
-  for (const char* body : {"<html>hello</html>", R"({"choices": []})", R"({"error": {"message": "no"}})", "[]"}) {
+  for (const char* body :
+       {"<html>hello</html>", R"({"choices": []})", R"({"error": {"message": "no"}})", "[]",
+        R"({"choices": [{"message": {"content": "\ud800"}}]})",
+        "{\"choices\": [{\"message\": {\"content\": \"\xff\"}}]}", R"({"choices": [{"message": {"content": 5}}]})"}) {
     HttpResponse response;
     response.status = 200;
     response.body = body;

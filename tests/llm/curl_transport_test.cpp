@@ -121,6 +121,37 @@ TEST(CurlTransport, CallsARefusedConnectionUnreachable) {
   const auto response = post(request);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().kind, ErrorKind::unreachable);
+  EXPECT_TRUE(response.error().message.starts_with(request.url + ": ")) << response.error().message;
+  EXPECT_TRUE(response.error().message.ends_with("are host and port of base_url right?")) << response.error().message;
+}
+
+TEST(CurlTransport, SaysThatAServerSpeaksNoTls) {
+  asio::io_context server;
+  asio::ip::tcp::acceptor acceptor(server, {asio::ip::address_v4::loopback(), 0});
+  std::thread answers([&acceptor] {
+    asio::ip::tcp::socket socket = acceptor.accept();
+    asio::write(socket, asio::buffer(std::string("HTTP/1.1 400 Bad Request\r\n\r\n")));
+    char text[1024];
+    boost::system::error_code ended;
+    while (!ended) socket.read_some(asio::buffer(text), ended);
+  });
+  HttpRequest request;
+  request.url = "https://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()) + "/v1/chat/completions";
+  request.timeout = 20s;
+  const auto response = post(request);
+  answers.join();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().kind, ErrorKind::missing) << response.error().message;
+  EXPECT_NE(response.error().message.find("no TLS is spoken there"), std::string::npos) << response.error().message;
+}
+
+TEST(CurlTransport, HandsOverWhereARedirectLeads) {
+  LocalServer server(LocalServer::script({error_response(307, "moved", {"Location: /v2/chat"})}));
+  const auto response = post(request_to(server));
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 307);
+  EXPECT_EQ(response->location, "/v2/chat");
+  EXPECT_EQ(server.requests().size(), 1u);
 }
 
 TEST(CurlTransport, TimesOut) {
@@ -201,6 +232,7 @@ TEST(CurlTransport, RefusesAServerWhoseCertificateItCannotVerify) {
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().kind, ErrorKind::missing) << response.error().message;
   EXPECT_NE(response.error().message.find("certificate"), std::string::npos) << response.error().message;
+  EXPECT_NE(response.error().message.find("update-ca-certificates"), std::string::npos) << response.error().message;
 }
 
 TEST(Url, KnowsLoopback) {

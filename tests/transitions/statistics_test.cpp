@@ -73,6 +73,20 @@ TEST(Diff, CountsAndShowsTheSmallestEdit) {
   EXPECT_EQ(unified_diff("", "a\n"), "@@ -0,0 +1,1 @@\n+a\n");
 }
 
+TEST(Diff, DoesNotSearchForTheSmallestEditOfTextsThatShareLittle) {
+  std::string before = "begin\n", after = "begin\n";
+  for (int i = 0; i < 300'000; ++i) {
+    before += "a" + std::to_string(i) + "\n";
+    after += "b" + std::to_string(i) + "\n";
+  }
+  const DiffSize size = diff_size(before + "end\n", after + "more\nend\n");
+  EXPECT_EQ(size.added, 300'001);
+  EXPECT_EQ(size.removed, 300'000);
+  const std::string text = unified_diff(before + "end\n", after + "end\n");
+  EXPECT_TRUE(text.starts_with("@@ -1,300002 +1,300002 @@\n begin\n-a0\n-a1\n")) << text.substr(0, 80);
+  EXPECT_TRUE(text.ends_with("+b299999\n end\n")) << text.substr(text.size() - 80);
+}
+
 TEST(Ids, AreUuidsOfVersionFiveAndDependOnPartBoundaries) {
   const std::string id = make_id({"a", "b"});
   EXPECT_EQ(id.size(), 36u);

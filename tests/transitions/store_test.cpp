@@ -128,9 +128,11 @@ TEST_F(StoreTest, KeepsTheFirstOkReplyAcrossReopening) {
   EXPECT_FALSE(wait(store_->find_reply("call", "h")).value());
   llm::Reply reply;
   reply.error = "503";
+  reply.attempts = 6;
   ok(store_->finish_call("call", reply));
   EXPECT_FALSE(wait(store_->find_reply("call", "h")).value());
   reply.ok = true;
+  reply.attempts = 2;
   reply.text = "first";
   reply.usage.prompt_tokens = 7;
   ok(store_->finish_call("call", reply));
@@ -142,6 +144,7 @@ TEST_F(StoreTest, KeepsTheFirstOkReplyAcrossReopening) {
   const std::optional<llm::Reply> found = wait(store_->find_reply("call", "h")).value();
   ASSERT_TRUE(found);
   EXPECT_EQ(found->text, "first");
+  EXPECT_EQ(found->attempts, 8) << "those of the call that failed, and of the one that did not";
   EXPECT_EQ(found->usage.prompt_tokens, 7);
   EXPECT_FALSE(found->usage.cached_tokens);
 }
@@ -372,6 +375,29 @@ TEST_F(StoreTest, HarvestReportExportAndShowAgreeOnOneTrajectory) {
   EXPECT_EQ(m["failure_classes"]["exe"]["tail"], 1.0);
   EXPECT_EQ(r["time_to_rescue"]["geak@m"]["by_iteration"][1]["rescued_share"], 1.0);
   EXPECT_THAT(print_report(r), HasSubstr("exe_fix 2"));
+}
+
+TEST_F(StoreTest, NothingIsSaidOfAPolicyThatWasNotAsked) {
+  base();
+  attempt("aaaa0", 0, "", false, false, {}, {});
+  attempt("aaaa1", 1, "x = 1\n", false, false, {}, {"aaaa0"});
+  attempt("aaaa2", 2, "x = 2\n", true, false, {}, {"aaaa1"});
+  attempt("aaaa3", 3, "x = 3\n", true, true, {}, {"aaaa2"});
+  ok(store_->close());
+  store_.reset();
+  std::unique_ptr<Database> db = *Database::open(file_, Database::Mode::create_or_open);
+  EXPECT_THAT(show_text(*db, "aaaa1").value(), HasSubstr("\npolicy not_run"));
+  EXPECT_THAT(show_text(*db, "aaaa2").value(), HasSubstr("\npolicy not_run"));
+  EXPECT_THAT(show_text(*db, "aaaa3").value(), HasSubstr("\npolicy ok"));
+  std::ostringstream out;
+  ASSERT_EQ(write_transitions_jsonl(*db, out).value(), 3);
+  std::istringstream lines(out.str());
+  std::vector<nlohmann::json> said;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json transition = nlohmann::json::parse(line);
+    for (const char* side : {"before", "after"}) said.push_back(transition[side]["verdict"]["policy_ok"]);
+  }
+  EXPECT_EQ(said, (std::vector<nlohmann::json>{nullptr, nullptr, nullptr, nullptr, nullptr, true}));
 }
 
 // `report --json` (docs/interface.md): each key in its place, and null where nothing was computed, with a text that
