@@ -149,7 +149,7 @@ tl::expected<Reply, ChatFailure> parse_chat_reply(std::string_view body) {
     return failure(
         (trouble.cut_off ? "the response is JSON that stops in the middle: " : "the response is malformed JSON: ") +
             one_line(body, 300),
-        trouble.cut_off);
+        true);
   }
   if (!response.is_object()) return failure("the response is not a JSON object: " + one_line(body, 300));
   if (const auto error = response.find("error"); error != response.end() && !error->is_null()) {

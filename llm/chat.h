@@ -16,8 +16,9 @@ std::string chat_body(const std::vector<Message>& messages, const Sampling& samp
 
 struct ChatFailure {
   std::string message;
-  // The body is JSON that stops in the middle, or nothing at all: a cut connection can look like success (HTTP/2), so
-  // it is worth another try. A complete body that is no JSON is not: the same request gets the same answer.
+  // The body is nothing at all, or JSON that stops in the middle or is broken: a cut connection can look like success
+  // (HTTP/2), and a gateway may append what it has to say, so it is worth another try. Text that is not JSON at all is
+  // not, nor characters that are none: most often the model wrote them, and each try costs its tokens.
   bool cut_off = false;
   int status = 0;  // that the body itself states beside HTTP 200 (gateways do), else 0
 };

@@ -175,6 +175,8 @@ class CandidateProcess {
       raised = error.value();
     } catch (const std::runtime_error& error) {
       raised = py::module_::import("builtins").attr("RuntimeError")(error.what());
+    } catch (const c10::Error& error) {
+      raised = py::module_::import("builtins").attr("RuntimeError")(error.what_without_backtrace());
     }
     return json::parse(runner_.attr("failure")(raised).cast<std::string>());
   }

@@ -1,5 +1,6 @@
 // The GPU side: shared device memory and the timer. Compiled from gpu.cu where nvcc is found; elsewhere gpu_absent.cpp
-// says that it is not there. The tests' anneal-evald-simulated has gpu_simulated.cpp in its place. All functions throw std::runtime_error with CUDA's own text.
+// says that it is not there. The tests' anneal-evald-simulated has gpu_simulated.cpp in its place. All functions throw
+// std::runtime_error with CUDA's own text.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ namespace anneal::evaluator {
 // and size, held while a sample is taken, make it differ between samples instead, which averages out.
 class HeldBlocks {
  public:
-  // Gives back what is held and takes up to 31 blocks of 512 B to 512 KiB and up to 2 of 2 to 16 MiB on CUDA device
+  // Gives back what is held and takes up to 31 blocks of 512 B to 512 KiB and up to 2 of 2 to 16 MiB on device
   // `device`. The same seed takes the same sizes. Holds nothing where memory is short.
   void renew(int device, std::uint64_t seed);
 

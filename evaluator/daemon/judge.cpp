@@ -349,11 +349,9 @@ class Evaluation {
     const InputSet first = set_of(task_->case_names().front(), "standard");
     in_progress_ = first;
     const LeftOut left_out = leave_out("integer_dots", first);
-    if (!left_out.run) return fail_quantization("without its int8 dots it ends: " + left_out.end);
-    const auto& [placed, reply] = *left_out.run;
-    if (reply.value("class", "") != "ok") return;
-    const Answer answer = answer_to(placed, reply, first_expected_);
-    if (!answer.refused() && compare_all(answer.outputs, first_expected_, first).strict_ok) {
+    if (!left_out.end.empty()) return fail_quantization("without its int8 dots it ends: " + left_out.end);
+    if (!left_out.answer || left_out.answer->refused()) return;
+    if (compare_all(left_out.answer->outputs, first_expected_, first).strict_ok) {
       fail_quantization("the answer is as right when its int8 dots are left out: something else computes it");
     }
   }
@@ -512,26 +510,30 @@ class Evaluation {
   }
 
   struct LeftOut {
-    std::optional<Run> run;
-    std::string end;  // how the process ended, if there is none
+    std::optional<Answer> answer;  // none of a call that failed
+    std::string end;               // how the process ended, if it did
   };
 
   // The first case without its kernels or its int8 dots. That the process ends over it is held against the kernel, but
   // time and memory may be short by the machine's doing: they must be again, in a fresh process that has just answered
   // the case as it is. Throws CandidateLost when it has not.
   LeftOut leave_out(const char* what, const InputSet& first) {
-    const double seconds = judge_.settings_.run_seconds;
+    const auto answer = [&]() -> LeftOut {
+      const auto [placed, reply] = run_candidate_on(first, judge_.settings_.run_seconds, what);
+      if (reply.value("class", "") != "ok") return {};
+      return {answer_to(placed, reply, first_expected_), ""};
+    };
     try {
-      return {run_candidate_on(first, seconds, what), ""};
+      return answer();
     } catch (const CandidateLost& lost) {
       if (lost.failure_class != "timeout" && lost.failure_class != "out_of_memory") return {std::nullopt, lost.message};
     }
     json reply = load(start_candidate());
-    if (reply.value("class", "") == "ok") reply = run_candidate_on(first, seconds).reply;
+    if (reply.value("class", "") == "ok") reply = run_candidate_on(first, judge_.settings_.call_seconds).reply;
     if (reply.value("class", "") != "ok")
       throw CandidateLost{reply.value("class", "crashed"), reply.value("message", "")};
     try {
-      return {run_candidate_on(first, seconds, what), ""};
+      return answer();
     } catch (const CandidateLost& lost) {
       return {std::nullopt, lost.message};
     }
@@ -595,16 +597,13 @@ class Evaluation {
     const InputSet first = set_of(task_->case_names().front(), "standard");
     in_progress_ = first;
     const LeftOut left_out = leave_out("kernels", first);
-    if (!left_out.run) {
+    if (!left_out.end.empty()) {
       refuse_policy("not_a_kernel", "without its Triton kernels it ends: " + left_out.end, "decoy_kernel");
       if (order_.perf) verdict_.perf.reason = "the policy refuses the kernel";
       order_perf_ = false;
       return;
     }
-    const auto& [placed, reply] = *left_out.run;
-    if (reply.value("class", "") != "ok") return;
-    const Answer answer = answer_to(placed, reply, first_expected_);
-    if (answer.refused() || !same_as_first(answer)) return;
+    if (!left_out.answer || left_out.answer->refused() || !same_as_first(*left_out.answer)) return;
     refuse_policy("not_a_kernel", "the answer is the same when its Triton kernels are not launched", "decoy_kernel");
   }
 

@@ -6,13 +6,13 @@ import triton.language as tl
 
 
 @triton.jit
-def sum_rows(x_ptr, out_ptr, n_cols, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    acc = tl.zeros((1,), dtype=tl.float32)
-    for start in range(0, n_cols):
-        cols = start + tl.arange(0, 1)
-        acc += tl.load(x_ptr + row * n_cols + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
-    tl.store(out_ptr + row, tl.sum(acc, axis=0).to(out_ptr.dtype.element_ty))
+def sum_rows(x_ptr, out_ptr, n_rows, n_cols, ROWS: tl.constexpr):
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    mask = rows < n_rows
+    acc = tl.zeros((ROWS,), dtype=tl.float32)
+    for column in range(0, n_cols):
+        acc += tl.load(x_ptr + rows * n_cols + column, mask=mask, other=0.0).to(tl.float32)
+    tl.store(out_ptr + rows, acc.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 def sum(input, dim, keepdim=False, dtype=None):
@@ -26,8 +26,7 @@ def sum(input, dim, keepdim=False, dtype=None):
         n_rows *= s
     n_cols = x.numel() // max(n_rows, 1)
     out = torch.empty(shape, device=x.device, dtype=x.dtype)
-    BLOCK = min(4096, triton.next_power_of_2(n_cols))
-    sum_rows[(n_rows,)](x, out, n_cols, BLOCK=BLOCK, num_warps=4)
+    sum_rows[(triton.cdiv(n_rows, 32),)](x, out, n_rows, n_cols, ROWS=32, num_warps=1)
     if keepdim:
         out = out.reshape([1 if d in dims else input.shape[d] for d in range(input.dim())])
     return out

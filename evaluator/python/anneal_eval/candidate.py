@@ -18,7 +18,7 @@ from triton.compiler import code_generator
 from triton.runtime import autotuner, interpreter, jit
 from triton.runtime.errors import OutOfResources, PTXASError
 
-from anneal_eval import bf16, guard, host_operators, interpret, kernel_body, memory, raised, seal
+from anneal_eval import bf16, guard, host_operators, interpret, kernel_body, memory, raised, screen, seal
 from anneal_eval.host_operators import HostOperators
 
 _DOT = re.compile(r"tt\.dot(?:_scaled)? .*")
@@ -118,6 +118,7 @@ class Candidate:
         try:
             if not self.on_cpu:
                 torch.cuda.set_per_process_memory_fraction(MEMORY_SHARE)
+            self._take_out_what_is_not_reached()
             spec = importlib.util.spec_from_file_location("candidate", self.path)
             self.module = importlib.util.module_from_spec(spec)
             sys.modules["candidate"] = self.module
@@ -129,6 +130,16 @@ class Candidate:
             return _outcome("ok", "", "")
         except BaseException as error:  # SystemExit too: a candidate that leaves at import has failed
             return self._failure(error, "import_error")
+
+    def _take_out_what_is_not_reached(self):
+        """So that nothing runs which was not screened."""
+        with open(self.path, "rb") as file:
+            source = file.read()
+        reached = screen.reached_source(source, self.entry)
+        if reached != source:
+            with open(self.path + ".reached", "wb") as file:
+                file.write(reached)
+            os.replace(self.path + ".reached", self.path)
 
     def call(self, arguments, left_out=NOTHING, sealed=False):
         """Calls the entry. Returns (outcome as JSON text, list of outputs).

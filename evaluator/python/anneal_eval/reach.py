@@ -1,9 +1,9 @@
-"""What of a file its entry can come to, by any name written in it. Tests, benchmarks and imports that nobody comes to never
-run, and are not held against a kernel.
+"""What of a file its entry can come to, by any name written in it. Tests, benchmarks and imports that nobody comes to are taken
+out of the text before it is screened and loaded: what does not run is not held against a kernel, and what is not screened is not
+there to be run, by whatever way code might still find it.
 
 Reached is, whatever it stands for there, each name and each word of a text (docstrings apart) of code that is reached itself.
-What is written behind a dot is not: no code comes by the module itself. That, attributes whose names are not written out, and all
-that finds a name by other ways, the screen refuses.
+What is written behind a dot is not.
 """
 
 import ast
@@ -12,19 +12,21 @@ import re
 from anneal_eval.screen_names import KEEPS_UNCALLED, MODULES, UNUSED
 
 
-def without_unreached(tree, entry, paths_of):
-    """Empties the module's functions that are not reached from `entry`, and drops imports of UNUSED modules that are not.
+def without_unreached(source, tree, body, entry, paths_of):
+    """`source` (bytes) with the functions emptied that are not reached from `entry`, and without the imports of UNUSED modules
+    that are not. Lines keep their numbers. `source` itself where whole lines do not do it. Changes `tree`.
 
-    paths_of: the paths that an expression may stand for (screen.py).
+    tree: of the source. body: its statements that run. paths_of: the paths that an expression may stand for (screen.py).
     """
     others = _bound_by_code(tree)
 
     def waits(node):
         return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("__") \
+            and node.body[0].lineno > node.lineno \
             and all(_keeps_uncalled(one, paths_of, others) for one in node.decorator_list)
 
     waiting, todo, reached = {}, [entry, "kernel_function"], set()
-    for node in tree.body:
+    for node in body:
         if waits(node):
             waiting.setdefault(node.name, []).append(node)
         for one in _evaluated_around(node) if waits(node) else [node]:
@@ -35,9 +37,28 @@ def without_unreached(tree, entry, paths_of):
             reached.add(name)
             for one in [one for node in waiting.pop(name, ()) for one in node.body]:
                 todo.extend(_words(one))
+    edits = []  # (first line, last line, the text in their place)
     for node in [node for nodes in waiting.values() for node in nodes]:
-        node.body = [ast.copy_location(ast.Pass(), node.body[0])]
-    _Imports(reached).visit(tree)
+        first = min([node.body[0].lineno, *(one.lineno for one in getattr(node.body[0], "decorator_list", ()))])
+        edits.append((first, node.body[-1].end_lineno, "pass"))
+        node.body = [ast.Pass()]
+    imports = _Imports(reached)
+    imports.visit(tree)
+    edited = _edited(source, edits + imports.edits)
+    try:
+        return edited if ast.dump(ast.parse(edited)) == ast.dump(tree) else source
+    except (SyntaxError, ValueError):
+        return source
+
+
+def _edited(source, edits):
+    pieces = re.split(rb"(\r\n|\r|\n)", source)  # lines as the parser counts them, and what ends each
+    for first, last, text in edits:
+        line = pieces[2 * (first - 1)]
+        pieces[2 * (first - 1)] = line[:len(line) - len(line.lstrip())] + text.encode()
+        for number in range(first, last):
+            pieces[2 * number] = b""
+    return b"".join(pieces)
 
 
 def binds(tree, name):
@@ -105,8 +126,10 @@ def _is_docstring(node):
 
 
 class _Imports(ast.NodeTransformer):
+    """Takes out of import statements what is not reached."""
+
     def __init__(self, reached):
-        self.reached = reached
+        self.reached, self.edits = reached, []
 
     def visit_ClassDef(self, node):
         return node  # what a class imports is reached behind a dot
@@ -117,7 +140,7 @@ class _Imports(ast.NodeTransformer):
             if one.name not in UNUSED or self._is_reached(one.asname):
                 kept.append(one)
             elif not one.asname and one.name.split(".")[0] in MODULES:  # it binds the package, whose paths are read where they are used
-                kept.append(ast.copy_location(ast.alias(one.name.split(".")[0]), one))
+                kept.append(ast.alias(one.name.split(".")[0]))
             elif not one.asname and self._is_reached(one.name.split(".")[0]):
                 kept.append(one)
         return self._with(node, kept)
@@ -132,7 +155,10 @@ class _Imports(ast.NodeTransformer):
     def _is_reached(self, name):
         return name is not None and (name in self.reached or name.startswith("__"))
 
-    @staticmethod
-    def _with(node, names):
+    def _with(self, node, names):
+        if names == node.names:
+            return node
         node.names = names
-        return node if names else ast.copy_location(ast.Pass(), node)
+        left = node if names else ast.Pass()
+        self.edits.append((node.lineno, node.end_lineno, ast.unparse(left)))
+        return left

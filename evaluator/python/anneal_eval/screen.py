@@ -30,7 +30,7 @@ MOST_ALIASES = 32  # of one name, and of dots in one path: more is an attempt to
 def screen(path, entry=None, integer_task=False):
     """The findings in the file, as JSON text: {class, message, detail, forbidden: [text], decoys: [names]}.
 
-    entry: the function that is called; what it cannot come to is left alone (reach.py). None: all is read.
+    entry: the function that is called; what it cannot come to is taken out (reach.py). None: all is read.
     integer_task: the task is a product of int8 that the kernel must make; what torch has of that kind fails its call.
     """
     with open(path, "rb") as file:
@@ -40,7 +40,8 @@ def screen(path, entry=None, integer_task=False):
         tree.body = _without_main(tree.body)
         decoys = _decoys(tree)
         if entry is not None:
-            without_unreached(tree, entry, _Aliases(tree).of)
+            tree = ast.parse(reached_source(source, entry), "kernel.py")
+            tree.body = _without_main(tree.body)
         findings = _Findings(tree)
         findings.check_encoding(source)
         findings.visit(tree)
@@ -53,6 +54,13 @@ def screen(path, entry=None, integer_task=False):
     if integer_task and findings.integer_task:
         return _answer("forbidden_api", findings.integer_task[0], "", [], [])
     return _answer("ok", "", "", list(findings.forbidden), decoys)
+
+
+def reached_source(source, entry):
+    """The text of a kernel's file (bytes) as it is screened and loaded: without what its entry cannot come to (reach.py)."""
+    tree = ast.parse(source)
+    running = ast.Module(_without_main(tree.body), [])
+    return without_unreached(source, tree, running.body, entry, _Aliases(running).of)
 
 
 def _answer(failure_class, message, detail, forbidden, decoys):
@@ -208,7 +216,7 @@ class _Findings(ast.NodeVisitor):
         self.aliases = _Aliases(tree)
         self.asks_kinds = not binds(tree, "isinstance")
         self.local_names = []  # a set for each function around the node: they hide builtins
-        self.in_class = False
+        self.in_class, self.below_class = False, False
         self.module_level = set(map(id, tree.body))
         if self.aliases.too_many:
             self._refuse(tree.body[0], "names stand for too many things")
@@ -330,6 +338,7 @@ class _Findings(ast.NodeVisitor):
         if names:
             self._check_access(node, base, names)
         if isinstance(base, ast.Name):
+            self._check_private(base)
             self._check_builtin(base)
         else:
             self.visit(base)
@@ -345,11 +354,17 @@ class _Findings(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Name(self, node):
+        self._check_private(node)
         if not isinstance(node.ctx, ast.Load):
             self._check_bound(node, node.id)
             return
         self._check_builtin(node)
         self._check_value(node)
+
+    def _check_private(self, node):
+        """In a class Python reads `__name` as `_Class__name`, which may stand for anything."""
+        if self.below_class and node.id.startswith("__") and not node.id.endswith("__"):
+            self._refuse(node, f"{node.id} is another name in a class")
 
     def _check_builtin(self, node):
         if node.id in BUILTINS | ACCESSORS and not self._is_local(node.id):
@@ -445,10 +460,11 @@ class _Findings(ast.NodeVisitor):
 
     def visit_ClassDef(self, node):
         self._check_bound(node, node.name)
-        before = self.in_class, self.local_names
-        self.in_class, self.local_names = True, []  # a class body may look past the names of the function around it
+        before = self.in_class, self.below_class, self.local_names
+        self.in_class = self.below_class = True
+        self.local_names = []  # a class body may look past the names of the function around it
         self.generic_visit(node)
-        self.in_class, self.local_names = before
+        self.in_class, self.below_class, self.local_names = before
 
     def visit_FunctionDef(self, node):
         self._check_bound(node, node.name)

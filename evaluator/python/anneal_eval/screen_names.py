@@ -92,6 +92,7 @@ PATHS = {
     "torch.storage": "computes on the host's memory",
     "torch.utils.deterministic": "hides memory that nobody wrote",
     "triton.compile": "reaches into Triton",
+    "triton.knobs": "reaches into Triton",
     "triton.profiler": "writes files",
     "numpy.array": "computes on the host",
     "numpy.ascontiguousarray": "computes on the host",
@@ -153,14 +154,14 @@ KINDS = {f"{module}.{name}" for module, names in {
     "triton.runtime.jit": ("JITFunction", "KernelInterface"),
     "triton.runtime.autotuner": ("Autotuner", "Heuristics")}.items() for name in names}
 ARRAYS = {"numpy.array", "numpy.asarray"}  # of numbers that are written out
-# Of the environment, what a file may set. None of them changes what a kernel computes or who computes it: CUDA and torch have
-# read theirs before the file is loaded, and candidate.py keeps Triton from reading the last two. Others choose Triton's
-# tools, or what takes a compiled kernel's place.
+# Of the environment, what a file may set. None of them changes who computes: on a GPU, CUDA and torch's allocator have read theirs
+# by candidate.py's limit on memory, before the file is loaded, and it keeps Triton from reading the last two. Others choose
+# Triton's tools, or what takes a compiled kernel's place.
 SETTINGS = {
     "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING",
     "CUDA_VISIBLE_DEVICES", "KMP_DUPLICATE_LIB_OK", "MKL_NUM_THREADS", "NCCL_DEBUG", "OMP_NUM_THREADS", "PYTHONHASHSEED",
     "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "TF_CPP_MIN_LOG_LEVEL", "TOKENIZERS_PARALLELISM", "TORCH_CUDA_ARCH_LIST",
-    "TORCH_USE_CUDA_DSA", "TRITON_ALWAYS_COMPILE", "TRITON_DEBUG", "TRITON_DISABLE_LINE_INFO", "TRITON_F32_DEFAULT",
+    "TORCH_USE_CUDA_DSA", "TRITON_ALWAYS_COMPILE", "TRITON_DEBUG", "TRITON_DISABLE_LINE_INFO",
     "TRITON_PRINT_AUTOTUNING", "TRITON_CACHE_DIR", "TRITON_INTERPRET"}
 # Where the kernel must make a product of int8 by itself.
 INTEGER_TASK = {"torch.quantize_per_tensor", "torch.quantize_per_channel", "torch.dequantize", "torch.int_repr", "torch.q_scale",
