@@ -21,6 +21,7 @@ import declared
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # name: (what a Defence line says of it, file, its text, the text without it)
 DEFENCES = {
+    "reach": (r"what is not screened is not loaded", "candidate.py", "            self._take_out_what_is_not_reached()\n", ""),
     "seal": (r"decoys \(seal\.py\)", "candidate.py",
              "with self.host.seal.call(tensors) if sealed else contextlib.nullcontext():", "with contextlib.nullcontext():"),
     "record": (r"operators are recorded|operators goes on while", "host_operators.py",
