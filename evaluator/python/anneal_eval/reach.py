@@ -42,7 +42,7 @@ def without_unreached(source, tree, body, entry, paths_of):
         first = min([node.body[0].lineno, *(one.lineno for one in getattr(node.body[0], "decorator_list", ()))])
         edits.append((first, node.body[-1].end_lineno, "pass"))
         node.body = [ast.Pass()]
-    imports = _Imports(reached)
+    imports = _Imports(reached, set(filter(None, map(_dotted, ast.walk(tree)))))
     imports.visit(tree)
     edited = _edited(source, edits + imports.edits)
     try:
@@ -96,6 +96,15 @@ def _evaluated_around(node):
             *filter(None, [node.returns, *(one.annotation for one in arguments)])]
 
 
+def _dotted(node):
+    """`a.b.c` as it is written; None of all other expressions."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *names[::-1]]) if names and isinstance(node, ast.Name) else None
+
+
 _ELSEWHERE = {(ast.Attribute, "attr"), (ast.keyword, "arg")}  # names of others than the module's
 
 
@@ -128,8 +137,9 @@ def _is_docstring(node):
 class _Imports(ast.NodeTransformer):
     """Takes out of import statements what is not reached."""
 
-    def __init__(self, reached):
-        self.reached, self.edits = reached, []
+    def __init__(self, reached, paths):
+        """paths: what is written with dots, as `torch.utils`."""
+        self.reached, self.paths, self.edits = reached, paths, []
 
     def visit_ClassDef(self, node):
         return node  # what a class imports is reached behind a dot
@@ -137,7 +147,7 @@ class _Imports(ast.NodeTransformer):
     def visit_Import(self, node):
         kept = []
         for one in node.names:
-            if one.name not in UNUSED or self._is_reached(one.asname):
+            if one.name not in UNUSED or self._is_reached(one.asname) or (not one.asname and one.name in self.paths):
                 kept.append(one)
             elif not one.asname and one.name.split(".")[0] in MODULES:  # it binds the package, whose paths are read where they are used
                 kept.append(ast.alias(one.name.split(".")[0]))
