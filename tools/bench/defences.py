@@ -1,19 +1,17 @@
-"""Switches the evaluator's Python defences off, one after the other, and has the kernels judged that name each.
+"""Has the hostile kernels judged without the defences that they name, as far as those are the evaluator's Python.
 
-    defences.py ANNEAL FOLDER [NAME...]   all of them, or those of DEFENCES named; CPU device; 10 minutes
+    defences.py ANNEAL FOLDER [NAME...]   all of them, or those that name one of these DEFENCES; CPU device; 10 minutes
 
-A kernel of tests/exploits says in its `# Defence:` line what refuses it. Without that defence its verdict must be another
-one than declared: else the kernel does not test what it says, and is told as `kept`; exit 1 then. A defence is switched
-off in a copy of evaluator/python in FOLDER. Those in C++ (poisoned outputs, aliases, changed inputs, timing) are not among
-these.
+A kernel of tests/exploits says in its `# Defence:` line what refuses it. Without that (without all of it, where there are
+several) its verdict must be another one than declared: else the kernel does not test what it says, and is told as `kept`;
+exit 1 then. Defences are switched off in copies of evaluator/python in FOLDER. Those in C++ (poisoned outputs, aliases,
+changed inputs, timing) are not among these.
 """
 
-import json
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 
 import declared
@@ -93,22 +91,17 @@ def without(names, folder):
 def judged_without(names, files, anneal, folder):
     """[(kernel, class declared, class without the defences)]"""
     folder.mkdir(parents=True, exist_ok=True)
-    declared.write("cpu", folder / "submissions.jsonl", files)
-    submissions = [json.loads(one) for one in open(folder / "submissions.jsonl", encoding="utf-8")]
-    if not submissions:  # all are for a GPU
-        return []
     environment = {**os.environ, "ANNEAL_EVALUATOR_PYTHON": str(without(names, folder))}
-    subprocess.run([anneal, "eval", folder / "submissions.jsonl", "--suite", "anneal", "--device", "cpu", "--out", folder],
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, check=True)
-    verdicts = [json.loads(one) for one in open(folder / "results.jsonl", encoding="utf-8")]
+    if status := declared.judge(anneal, "cpu", folder, files, environment):
+        sys.exit(status)
     return [(one["name"], re.search(r"expect: (\w+)", one["code"])[1], declared.decisive_class(verdict))
-            for one, verdict in zip(submissions, verdicts, strict=True)]
+            for one, verdict in declared.read(folder / "submissions.jsonl", folder / "results.jsonl")]
 
 
 def main(anneal, folder, chosen):
     groups = {}
     for file in sorted((ROOT / "tests/exploits").glob("*.py")):
-        names = named_by(file)
+        names = named_by(file) if declared.is_for("cpu", file.read_text(encoding="utf-8")) else ()
         if names and (not chosen or set(names) & set(chosen)):
             groups.setdefault(names, []).append(file)
     judged = kept = accepted = 0
