@@ -25,7 +25,7 @@ def said_of(raising):
                 try:
                     candidate.function()
                 except BaseException as error:
-                    outcome = json.loads(candidate._failure(error, "runtime_error"))
+                    outcome = json.loads(candidate.failure(error))
             outcomes.append(outcome)
     return outcomes
 

@@ -165,7 +165,7 @@ class Candidate:
                 raise self.refusals[0]
             return self.answered(outputs)
         except BaseException as error:
-            return self._failure(error, "runtime_error"), []
+            return self.failure(error), []
         finally:
             self.left_out, self.host.poisoned = NOTHING, False
             interpret.integer_dots.left_out = False
@@ -203,7 +203,7 @@ class Candidate:
                            "host_operators": self.host.report()})
 
     def failure(self, error):
-        """The outcome, as JSON text, of a call that raised `error` and was not made by `call`."""
+        """The outcome, as JSON text, of a call that raised `error`."""
         return self._failure(error, "runtime_error")
 
     def _failure(self, error, default):

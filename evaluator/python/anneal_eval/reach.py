@@ -70,10 +70,7 @@ def binds(tree, name):
 
 def _keeps_uncalled(decorator, paths_of, others):
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    base = function
-    while isinstance(base, ast.Attribute):
-        base = base.value
-    paths = paths_of(function)
+    base, paths = chain(function)[0], paths_of(function)
     return isinstance(base, ast.Name) and base.id not in others and bool(paths) and paths <= KEEPS_UNCALLED
 
 
@@ -96,13 +93,19 @@ def _evaluated_around(node):
             *filter(None, [node.returns, *(one.annotation for one in arguments)])]
 
 
-def _dotted(node):
-    """`a.b.c` as it is written; None of all other expressions."""
+def chain(node):
+    """The expression that `base.b.c` starts from, and the names behind it."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
         node = node.value
-    return ".".join([node.id, *names[::-1]]) if names and isinstance(node, ast.Name) else None
+    return node, names[::-1]
+
+
+def _dotted(node):
+    """`a.b.c` as it is written; None of all other expressions."""
+    base, names = chain(node)
+    return ".".join([base.id, *names]) if names and isinstance(base, ast.Name) else None
 
 
 _ELSEWHERE = {(ast.Attribute, "attr"), (ast.keyword, "arg")}  # names of others than the module's

@@ -16,7 +16,7 @@ import re
 import sys
 import types
 
-from anneal_eval.reach import binds, without_unreached
+from anneal_eval.reach import binds, chain, without_unreached
 from anneal_eval.screen_names import (
     ACCESSORS, ARRAYS, BOUND_DUNDERS, BUILTINS, CALLS, DUNDERS, FLAGS, FOLLOWED, HELD_MODULES, HOOKS, INTEGER_TASK, KINDS, MODULES,
     NEVER_ASSIGNED, ONLY, PATHS, PRIVATE_ALLOWED, REASON, SETTINGS)
@@ -87,15 +87,6 @@ def _without_main(body):
 
 def _is_dunder(name):
     return name.startswith("__") and name.endswith("__")
-
-
-def _chain(node):
-    """The expression that `base.b.c` starts from, and the names behind it."""
-    names = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return node, names[::-1]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -180,7 +171,7 @@ class _Aliases:
 
     def of(self, node):
         """The paths that an expression may stand for: none for what the file computes itself."""
-        base, names = _chain(node)
+        base, names = chain(node)
         if isinstance(base, ast.Name):
             found = self.paths.get(base.id, set())
         elif isinstance(base, ast.Call):
@@ -334,7 +325,7 @@ class _Findings(ast.NodeVisitor):
 
     def _object(self, node):
         """What stands before a dot: a module may."""
-        base, names = _chain(node)
+        base, names = chain(node)
         if names:
             self._check_access(node, base, names)
         if isinstance(base, ast.Name):
@@ -401,12 +392,12 @@ class _Findings(ast.NodeVisitor):
     def _is_kind(self, node):
         """A class of Triton's that a kernel is asked for: nothing is done to it."""
         paths = self.aliases.of(node)
-        return isinstance(_chain(node)[0], ast.Name) and bool(paths) and paths <= KINDS
+        return isinstance(chain(node)[0], ast.Name) and bool(paths) and paths <= KINDS
 
     def _is_array_of_numbers(self, node):
         """An array of numbers that are written out: no tensor becomes one by it."""
         paths = self.aliases.of(node.func)
-        return isinstance(_chain(node.func)[0], ast.Name) and bool(paths) and paths <= ARRAYS and bool(node.args) \
+        return isinstance(chain(node.func)[0], ast.Name) and bool(paths) and paths <= ARRAYS and bool(node.args) \
             and all(map(_is_number, node.args)) and all(one.arg == "dtype" for one in node.keywords)
 
     def _check_call(self, node, path):
@@ -422,7 +413,7 @@ class _Findings(ast.NodeVisitor):
         if not (isinstance(name, ast.Constant) and isinstance(name.value, str)) or isinstance(value, ast.Starred):
             self._refuse(node, f"{accessor} of a name that is not written out")
             return
-        base, names = _chain(value)
+        base, names = chain(value)
         self._check_access(node, base, [*names, name.value])
         if accessor == "getattr":
             self._check_value(node)
@@ -451,7 +442,7 @@ class _Findings(ast.NodeVisitor):
 
     def _is_alias(self, target, value):
         """A name for a module, so not a use of the module as a value. Its own path is checked as ever."""
-        base, names = _chain(value)
+        base, names = chain(value)
         if not (isinstance(target, ast.Name) and isinstance(base, ast.Name)
                 and any(map(_is_followed, self.aliases.of(value)))):
             return False

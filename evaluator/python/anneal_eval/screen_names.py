@@ -122,8 +122,8 @@ ATTRIBUTES = {
                              "from_dlpack", "to_dlpack"),
     "computes on the host's memory": ("storage", "untyped_storage", "_typed_storage", "UntypedStorage", "TypedStorage"),
     "uses files": ("read_text", "read_bytes", "write_text", "write_bytes", "FileHandler", "FileType", "tofile"),
-    "reaches into Triton": ("get_capture_scope", "used_global_vals", "JITFunction", "JITCallable", "KernelInterface", "CompiledKernel", "Autotuner", "Heuristics",
-                            "InterpretedFunction", "launcher_cls", "load_binary", "set_active", "reset_active",
+    "reaches into Triton": ("get_capture_scope", "used_global_vals", "JITFunction", "JITCallable", "KernelInterface",
+                            "CompiledKernel", "Autotuner", "Heuristics", "InterpretedFunction", "launcher_cls", "load_binary", "set_active", "reset_active",
                             "launch_enter_hook", "launch_exit_hook", "jit_cache_hook", "jit_post_compile_hook",
                             "add_stages_inspection_hook", "add_pre_run_hook", "cache_hook", "compiled_hook"),
 }
@@ -173,8 +173,8 @@ UNUSED = {
     "asyncio", "atexit", "base64", "builtins", "cProfile", "cmath", "concurrent.futures", "csv", "ctypes", "datetime", "gc", "glob",
     "hashlib", "importlib", "importlib.util", "inspect", "io", "multiprocessing", "pathlib", "pdb", "pickle", "platform", "pstats",
     "queue", "secrets", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "timeit", "unittest", "unittest.mock",
-    "uuid", "einops", "matplotlib", "matplotlib.pyplot", "pandas", "psutil", "pytest", "scipy", "tqdm", "torch.autograd.profiler", "torch.distributed", "torch.fx", "torch.library", "torch.multiprocessing", "torch.onnx",
-    "torch.profiler", "torch.utils.benchmark", "torch.utils.checkpoint", "torch.utils.cpp_extension", "torch.utils.data",
+    "uuid", "einops", "matplotlib", "matplotlib.pyplot", "pandas", "psutil", "pytest", "scipy", "tqdm", "torch.autograd.profiler",
+    "torch.distributed", "torch.fx", "torch.library", "torch.multiprocessing", "torch.onnx", "torch.profiler", "torch.utils.benchmark", "torch.utils.checkpoint", "torch.utils.cpp_extension", "torch.utils.data",
     "triton.compiler", "triton.runtime", "triton.runtime.jit", "triton.runtime.autotuner", "triton.runtime.driver"}
 # Besides modules, names that stand for these are followed, and they themselves are not used as values.
 FOLLOWED = set(ONLY) - {"os.environ"} | set(CALLS) | KINDS
