@@ -67,14 +67,14 @@ class DeviceArena : public Arena {
 }  // namespace
 
 std::unique_ptr<Arena> Arena::create(int device, std::size_t bytes) {
-  if (device < 0 || gpu::simulated()) return std::make_unique<HostArena>(sealed_memory(bytes), bytes);
+  if (gpu::in_host_memory(device)) return std::make_unique<HostArena>(sealed_memory(bytes), bytes);
   gpu::SharedBlock block = gpu::allocate_shared(device, bytes);
   UniqueFd descriptor(gpu::export_descriptor(block));
   return std::make_unique<DeviceArena>(block, std::move(descriptor));
 }
 
 std::unique_ptr<Arena> Arena::open(int device, UniqueFd descriptor, std::size_t bytes) {
-  if (device < 0 || gpu::simulated()) return std::make_unique<HostArena>(std::move(descriptor), bytes);
+  if (gpu::in_host_memory(device)) return std::make_unique<HostArena>(std::move(descriptor), bytes);
   gpu::SharedBlock block = gpu::import_shared(device, descriptor.get(), bytes);
   return std::make_unique<DeviceArena>(block, std::move(descriptor));
 }

@@ -77,7 +77,7 @@ class CandidateProcess {
   json load(const json& request) {
     runner_ = py::module_::import("anneal_eval.candidate")
                   .attr("Candidate")(request.at("path").get<std::string>(), request.at("entry").get<std::string>(),
-                                     torch_device(device_).is_cpu() ? "cpu" : "cuda", capability_);
+                                     gpu::in_host_memory(device_) ? "cpu" : "cuda", capability_);
     return json::parse(runner_.attr("load")().cast<std::string>());
   }
 

@@ -14,6 +14,8 @@ namespace anneal::evaluator::gpu {
 bool built_in();
 // Whether it is gpu_simulated.cpp: tensors lie in host memory and the interpreter runs kernels.
 bool simulated();
+// Whether the memory of device `device` is the host's: -1 is the CPU.
+inline bool in_host_memory(int device) { return device < 0 || simulated(); }
 
 struct DeviceProperties {
   std::string name, uuid;  // uuid: hex

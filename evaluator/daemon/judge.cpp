@@ -150,7 +150,7 @@ class Evaluation {
     task_ = found->second.get();
     rules_ = task_->rules();
     // Not yet on a GPU: there it has not been shown that no honest kernel fails by it.
-    sealing_ = rules_.needs_triton && torch_device(judge_.settings_.device).is_cpu();
+    sealing_ = rules_.needs_triton && gpu::in_host_memory(judge_.settings_.device);
     draw_ = hex(entropy()) + hex(entropy());
     verdict_.task = order_.task;
     verdict_.category = task_->category();
@@ -187,7 +187,7 @@ class Evaluation {
     settings.device = judge_.settings_.device;
     settings.capability = judge_.settings_.capability;
     settings.sandbox = {{judge_.settings_.visible_folders, judge_.settings_.hidden_folders, scratch_->path()},
-                        torch_device(settings.device).is_cuda(),
+                        !gpu::in_host_memory(settings.device),
                         user.value_or(judge_.zygote_->abilities().own_user)};
     candidate_ = std::make_unique<CandidateHandle>(*judge_.zygote_, settings);
     return path;
@@ -509,6 +509,15 @@ class Evaluation {
     return run;
   }
 
+  // In a process that start_candidate() has just started, not the kernel's first. Throws CandidateLost when it fails.
+  void make_first_call(const std::string& path, const InputSet& first) {
+    json reply = load(path);
+    if (reply.value("class", "") == "ok") reply = run_candidate_on(first, judge_.settings_.call_seconds).reply;
+    if (reply.value("class", "") == "ok") return;
+    throw CandidateLost{reply.value("class", "crashed"),
+                        "in another process of the same kernel: " + reply.value("message", "")};
+  }
+
   struct LeftOut {
     std::optional<Answer> answer;  // none of a call that failed
     std::string end;               // how the process ended, if it did
@@ -528,10 +537,7 @@ class Evaluation {
     } catch (const CandidateLost& lost) {
       if (lost.failure_class != "timeout" && lost.failure_class != "out_of_memory") return {std::nullopt, lost.message};
     }
-    json reply = load(start_candidate());
-    if (reply.value("class", "") == "ok") reply = run_candidate_on(first, judge_.settings_.call_seconds).reply;
-    if (reply.value("class", "") != "ok")
-      throw CandidateLost{reply.value("class", "crashed"), reply.value("message", "")};
+    make_first_call(start_candidate(), first);
     try {
       return answer();
     } catch (const CandidateLost& lost) {
@@ -722,11 +728,7 @@ class Evaluation {
     in_progress_ = first;
     const std::string path = start_candidate();
     const auto shared = checking();
-    json reply = load(path);
-    if (reply.value("class", "") == "ok") reply = run_candidate_on(first, judge_.settings_.call_seconds).reply;
-    if (reply.value("class", "") == "ok") return;
-    throw CandidateLost{reply.value("class", "crashed"),
-                        "in another process of the same kernel: " + reply.value("message", "")};
+    make_first_call(path, first);
   }
 
   // What timed calls showed that the cases did not. Whether that ends perf.

@@ -93,7 +93,7 @@ TensorLayout layout_from_json(const nlohmann::json& object, std::size_t arena_by
 }
 
 at::Device torch_device(int device) {
-  if (device < 0 || gpu::simulated()) return at::kCPU;
+  if (gpu::in_host_memory(device)) return at::kCPU;
   return {at::kCUDA, static_cast<at::DeviceIndex>(device)};
 }
 

@@ -27,6 +27,22 @@ void leave_operator(const at::RecordFunction&, at::ObserverContext*) { --depth; 
   throw std::logic_error(std::string(what) + ": a simulated device's memory is the host's");
 }
 
+// Counts this thread's operators while it lives.
+class Counting {
+ public:
+  Counting() {
+    operators = depth = 0;
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(&enter_operator, &leave_operator).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Counting() { at::removeCallback(handle_); }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
 class SimulatedTimer : public Timer {
  public:
   void warm(const std::function<void()>& call, int calls, double max_seconds) override {
@@ -36,21 +52,6 @@ class SimulatedTimer : public Timer {
       if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > max_seconds) return;
     }
   }
-
-  class Counting {
-   public:
-    Counting() {
-      operators = depth = 0;
-      handle_ = at::addThreadLocalCallback(
-          at::RecordFunctionCallback(&enter_operator, &leave_operator).scopes({at::RecordScope::FUNCTION}));
-    }
-    ~Counting() { at::removeCallback(handle_); }
-    Counting(const Counting&) = delete;
-    Counting& operator=(const Counting&) = delete;
-
-   private:
-    at::CallbackHandle handle_;
-  };
 
   Sample measure(const std::function<void()>& call) override {
     const Counting counting;
