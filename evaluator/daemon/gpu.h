@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace anneal::evaluator::gpu {
 
@@ -47,15 +48,18 @@ void scramble(void* address, std::size_t bytes, std::uint64_t key);
 // Times one call on the current device with cold L2 (reference: docs/metrics.md, "Timing").
 class Timer {
  public:
-  static std::unique_ptr<Timer> create(int device);
+  // watched: streams (cudaStream_t) that the calls may work on beside the current one.
+  static std::unique_ptr<Timer> create(int device, std::vector<std::uintptr_t> watched = {});
   virtual ~Timer() = default;
 
   struct Sample {
-    // Between CUDA events around the call, launch gaps removed by a blocking kernel, and all that the device still did
-    // after the second event (work on other streams).
+    // Between CUDA events around the call, launch gaps removed by a blocking kernel. The second event waits for the
+    // watched streams too.
     double event_ns = 0;
+    // How long the device worked on after the second event, for whomever; 0 up to 50 us, which is the host's jitter.
+    double after_ns = 0;
     bool needs_sync = false;    // the call waited for the device, so that launch gaps are inside event_ns
-    bool side_streams = false;  // the device was still busy after the second event, beyond an idle synchronisation
+    bool side_streams = false;  // the call worked on a watched stream, or after_ns is not 0
   };
   // Calls before a sample, so that code, allocator and clocks are as in a loop; no more once max_seconds have passed.
   virtual void warm(const std::function<void()>& call, int calls, double max_seconds) = 0;

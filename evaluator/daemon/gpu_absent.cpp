@@ -21,6 +21,6 @@ void release(const SharedBlock&) noexcept {}
 void fill(void*, unsigned char, std::size_t) { absent(); }
 void synchronise() { absent(); }
 void scramble(void*, std::size_t, std::uint64_t) { absent(); }
-std::unique_ptr<Timer> Timer::create(int) { absent(); }
+std::unique_ptr<Timer> Timer::create(int, std::vector<std::uintptr_t>) { absent(); }
 
 }  // namespace anneal::evaluator::gpu

@@ -40,7 +40,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // Raised whenever a change could change a verdict: evaluations of another version are not found again.
-constexpr int judge_version = 12;
+constexpr int judge_version = 13;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -138,6 +138,7 @@ class Evaluation {
     } catch (const json::exception&) {
       lose({"crashed", "the process sent something else than its result"});
     }
+    end_candidate();
     verdict_.accepted = verdict_.call.ok && verdict_.exe.strict_ok && verdict_.policy.ok;
     verdict_.feedback = feedback_text(verdict_, detail_);
     return std::move(verdict_);
@@ -389,6 +390,12 @@ class Evaluation {
       again.failure_class = "race";
       verdict = again;
     }
+  }
+
+  // A process that leaves the device disturbs what is timed meanwhile, as one that comes does.
+  void end_candidate() {
+    const auto shared = checking();
+    candidate_.reset();
   }
 
   // Every use of the device outside timing, the judge's own drawing and comparing included, shares it: work of another
@@ -652,7 +659,7 @@ class Evaluation {
       }
     }
     if (refuse_other_work()) return;
-    candidate_.reset();
+    end_candidate();
     std::vector<PairedCase> measured;
     std::optional<double> bytes = 0, flops = 0;
     double candidate_seconds = 0;
@@ -720,6 +727,7 @@ class Evaluation {
   void renew_pair() {
     {
       const std::unique_lock alone(judge_.device_);
+      candidate_.reset();
       judge_.timer_ = gpu::Timer::create(judge_.settings_.device);
       const py::gil_scoped_acquire gil;
       py::module_::import("torch").attr("cuda").attr("empty_cache")();

@@ -94,6 +94,6 @@ void scramble(void* address, std::size_t bytes, std::uint64_t key) {
   }
 }
 
-std::unique_ptr<Timer> Timer::create(int) { return std::make_unique<SimulatedTimer>(); }
+std::unique_ptr<Timer> Timer::create(int, std::vector<std::uintptr_t>) { return std::make_unique<SimulatedTimer>(); }
 
 }  // namespace anneal::evaluator::gpu

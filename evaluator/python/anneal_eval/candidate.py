@@ -113,11 +113,17 @@ class Candidate:
         """Runs the finalisers that wait. Not while a call's answer has still to be read."""
         gc.collect(generation)
 
+    def other_streams(self):
+        """The cudaStream_t of each stream that torch can give a kernel beside the current one. Before its file is loaded."""
+        if self.on_cpu:
+            return []
+        torch.cuda.set_per_process_memory_fraction(MEMORY_SHARE)
+        # torch has a pool of 32 for each priority and hands them out in turn (c10/cuda/CUDAStream.h).
+        return list({torch.cuda.Stream(priority=priority).cuda_stream for priority in range(-3, 1) for _ in range(32)})
+
     def load(self):
         """Imports the file and finds the entry. Returns the outcome as JSON text."""
         try:
-            if not self.on_cpu:
-                torch.cuda.set_per_process_memory_fraction(MEMORY_SHARE)
             self._take_out_what_is_not_reached()
             spec = importlib.util.spec_from_file_location("candidate", self.path)
             self.module = importlib.util.module_from_spec(spec)
