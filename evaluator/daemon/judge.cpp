@@ -639,39 +639,22 @@ class Evaluation {
     settings.max_seconds = judge_.settings_.perf_seconds_a_case;
     stage_ = &perf.reason;
     const std::vector<std::string> names = task_->perf_case_names();
-    std::vector<Cost> costs;
-    for (const std::string& name : names) costs.push_back(task_->cost(set_of(name, "perf")));
-    std::vector<std::vector<PairedCase>> timed(names.size());  // of each case, by pair of processes
-    const auto is_settled = [&](const std::vector<PairedCase>& one) { return settled(one, settings); };
-    for (int pair = 0; !std::all_of(timed.begin(), timed.end(), is_settled); ++pair) {
-      try {
-        if (pair > 0) renew_pair();
-        for (std::size_t i = 0; i < names.size(); ++i) {
-          if (is_settled(timed[i])) continue;
-          std::optional<PairedCase> one = time_at_scale(names[i], costs[i], settings);
-          if (!one) return;
-          timed[i].push_back(std::move(*one));
-        }
-      } catch (const CandidateLost& lost) {
-        if (pair == 0 || lost.failure_class != "timeout") throw;
-        stop_perf("not_measured", "in another process of the same kernel: " + lost.message);
-        return;
-      }
-    }
-    if (refuse_other_work()) return;
-    end_candidate();
     std::vector<PairedCase> measured;
     std::optional<double> bytes = 0, flops = 0;
     double candidate_seconds = 0;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const PairedCase& paired = measured.emplace_back(pooled(timed[i], settings));
-      const Cost& cost = costs[i];
-      perf.cases.push_back({names[i], paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
+    for (const std::string& name : names) {
+      const Cost cost = task_->cost(set_of(name, "perf"));
+      std::optional<PairedCase> timed = time_at_scale(name, cost, settings);
+      if (!timed) return;
+      const PairedCase& paired = measured.emplace_back(std::move(*timed));
+      perf.cases.push_back({name, paired.baseline_ns, paired.candidate_ns, paired.speedup, paired.ci,
                             static_cast<int>(paired.quads.size()), 0, cost.bytes, cost.flops});
       bytes = bytes && cost.bytes ? std::optional(*bytes + *cost.bytes) : std::nullopt;
       flops = flops && cost.flops ? std::optional(*flops + *cost.flops) : std::nullopt;
       candidate_seconds += paired.candidate_ns * 1e-9;
     }
+    if (refuse_other_work()) return;
+    end_candidate();
     for (const PerfCase& one : perf.cases) {
       const std::string slowed = slowed_baseline(one, settings);
       if (slowed.empty()) continue;
@@ -691,14 +674,12 @@ class Evaluation {
     perf.seconds = seconds_since(perf_start_);
   }
 
-  // One perf case, judged and then timed, by the processes that are running. Nothing when that ended the stage.
+  // One perf case, judged and then timed. Nothing when that ended the stage.
   std::optional<PairedCase> time_at_scale(const std::string& name, const Cost& cost, const PairingSettings& settings) {
-    if (at_scale_.count(name) == 0) {  // a later pair's answers are judged while they are timed
-      CaseVerdict at_scale = judge_case(name, "perf");
-      if (!passes(at_scale)) {
-        fail_at_scale(std::move(at_scale));
-        return std::nullopt;
-      }
+    CaseVerdict at_scale = judge_case(name, "perf");
+    if (!passes(at_scale)) {
+      fail_at_scale(std::move(at_scale));
+      return std::nullopt;
     }
     in_progress_ = set_of(name, "perf");
     TimedCase timed;
@@ -720,23 +701,6 @@ class Evaluation {
     syncs_ += timed.syncs;
     side_streams_ += timed.side_streams;
     return std::move(timed.paired);
-  }
-
-  // The next pair of processes: a fresh candidate, which has made its first call, and on the judge's side, which cannot
-  // be started anew, other memory. Throws CandidateLost when the kernel fails there.
-  void renew_pair() {
-    {
-      const std::unique_lock alone(judge_.device_);
-      candidate_.reset();
-      judge_.timer_ = gpu::Timer::create(judge_.settings_.device);
-      const py::gil_scoped_acquire gil;
-      py::module_::import("torch").attr("cuda").attr("empty_cache")();
-    }
-    const InputSet first = set_of(task_->case_names().front(), "standard");
-    in_progress_ = first;
-    const std::string path = start_candidate();
-    const auto shared = checking();
-    make_first_call(path, first);
   }
 
   // What timed calls showed that the cases did not. Whether that ends perf.

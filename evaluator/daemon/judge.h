@@ -24,7 +24,7 @@ struct JudgeSettings {
   // the first run, `run` each later one.
   double call_seconds = 60;
   double run_seconds = 30;
-  double perf_seconds_a_case = 3;
+  double perf_seconds_a_case = 1.5;
 };
 
 struct EvaluationOrder {

@@ -42,7 +42,7 @@ struct Options {
   std::vector<std::string> hide;
   int jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 4);
   std::uint64_t memory_mib = 0;  // of a candidate; 0: its share of the machine
-  double call_seconds = 60, run_seconds = 30, perf_seconds = 3;
+  double call_seconds = 60, run_seconds = 30, perf_seconds = 1.5;
 };
 
 const char* const usage =

@@ -41,7 +41,7 @@ double mean_of(const std::vector<Quad>& quads, bool baseline) {
 
 double spread_of(const PairedCase& one, const PairingSettings& settings) {
   const bool is_short = std::min(one.baseline_ns, one.candidate_ns) < settings.short_kernel_ns;
-  return std::max(is_short ? settings.short_kernel_spread : 0, std::expm1(one.between));
+  return is_short ? settings.short_kernel_spread : 0;
 }
 
 std::vector<double> log_ratios(const std::vector<Quad>& quads) {
@@ -51,7 +51,7 @@ std::vector<double> log_ratios(const std::vector<Quad>& quads) {
   return ratios;
 }
 
-// Fills all else from `one.quads` and `one.between`.
+// Fills all else from `one.quads`.
 void conclude(PairedCase& one, const PairingSettings& settings) {
   one.baseline_ns = mean_of(one.quads, true);
   one.candidate_ns = mean_of(one.quads, false);
@@ -61,8 +61,6 @@ void conclude(PairedCase& one, const PairingSettings& settings) {
   one.speedup = std::exp(median(ratios));
   one.ci = {std::exp(ci.lo - widening), std::exp(ci.hi + widening)};
 }
-
-double log_difference(const PairedCase& a, const PairedCase& b) { return std::abs(std::log(a.speedup / b.speedup)); }
 
 }  // namespace
 
@@ -93,39 +91,7 @@ PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::functi
     const Interval ci = median_interval(log_ratios(result.quads));
     const double half = (ci.hi - ci.lo) / 2;
     const bool clear = ci.lo - 0.02 > 0 || ci.hi + 0.02 < 0;
-    const double parts = std::min(last.baseline_ns[0], last.candidate_ns[0]) < settings.long_kernel_ns ? 2 : 1;
-    if (half <= settings.half_width * std::sqrt(parts) || (clear && half <= 0.02) ||
-        elapsed > settings.max_seconds / parts) {
-      break;
-    }
-  }
-  conclude(result, settings);
-  return result;
-}
-
-bool settled(const std::vector<PairedCase>& timed, const PairingSettings& settings) {
-  if (timed.empty()) return false;
-  if (timed.size() == 1) {
-    return std::min(timed[0].baseline_ns, timed[0].candidate_ns) >= settings.long_kernel_ns || settings.most_pairs == 1;
-  }
-  if (static_cast<int>(timed.size()) >= settings.most_pairs) return true;
-  return log_difference(timed[timed.size() - 2], timed.back()) <= settings.agreement;
-}
-
-PairedCase pooled(const std::vector<PairedCase>& timed, const PairingSettings& settings) {
-  if (timed.size() == 1) return timed[0];
-  std::size_t first = 0, second = 1;
-  for (std::size_t i = 0; i < timed.size(); ++i) {
-    for (std::size_t k = i + 1; k < timed.size(); ++k) {
-      if (log_difference(timed[i], timed[k]) < log_difference(timed[first], timed[second])) first = i, second = k;
-    }
-  }
-  PairedCase result;
-  result.quads = timed[first].quads;
-  result.quads.insert(result.quads.end(), timed[second].quads.begin(), timed[second].quads.end());
-  const double middle = median(log_ratios(result.quads));
-  for (const std::size_t one : {first, second}) {
-    result.between = std::max(result.between, std::abs(middle - std::log(timed[one].speedup)));
+    if (half <= settings.half_width || (clear && half <= 0.02) || elapsed > settings.max_seconds) break;
   }
   conclude(result, settings);
   return result;

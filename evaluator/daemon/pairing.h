@@ -20,18 +20,13 @@ struct PairingSettings {
   int min_quads = 16;
   int max_quads = 400;
   int few_quads = 6;          // enough for calls of 50 ms and more, whose noise is small; fewer are no measurement
-  double half_width = 0.005;  // stop when half the interval of the log ratio is at most this
-  double max_seconds = 3;     // then it stops, with at least min_quads (few_quads for long calls)
+  double half_width = 0.007;  // stop when half the interval of the log ratio is at most this
+  double max_seconds = 1.5;   // then it stops, with at least min_quads (few_quads for long calls)
   double last_seconds = 30;   // then it stops whatever it has
-  // A process draws a bias that no repetition inside it shows: up to 6 % on kernels below 20 us (docs/measurements.md).
-  // The interval of such a case is widened by it.
+  // Two processes can differ by what no repetition inside them shows, on kernels below 20 us by up to 6 %. The interval
+  // of such a case is widened by it.
   double short_kernel_ns = 20'000;
   double short_kernel_spread = 0.06;
-  // Above 20 us about one case in twenty is off by 4 to 7 us for as long as its two processes live. So a case is timed
-  // by two fresh pairs of processes, and by a third where their log ratios differ by more than `agreement`.
-  int most_pairs = 3;
-  double agreement = 0.015;
-  double long_kernel_ns = 1e6;  // where those microseconds do not matter: one pair is enough
 };
 
 struct PairedCase {
@@ -39,7 +34,6 @@ struct PairedCase {
   double baseline_ns = 0, candidate_ns = 0;  // trimmed means
   double speedup = 0;                        // exp(median of the quads' mean log ratio)
   Interval ci;                               // z = 2.6 order statistics: 99 % with sequential stopping
-  double between = 0;                        // how far two pairs' log ratios are from the pooled one; 0 of one pair
 };
 
 // Mean of `values` without a tenth of them (rounded down) at either end. Some calls take one of two times (argmax: 46.5
@@ -52,17 +46,9 @@ double trimmed_mean(std::vector<double> values);
 PairedCase measure_pairs(const std::function<Quad(int index)>& draw, const std::function<double()>& seconds,
                          const PairingSettings& settings);
 
-// Whether a case needs no further pair of processes after `timed`, one element a pair.
-bool settled(const std::vector<PairedCase>& timed, const PairingSettings& settings);
-
-// One case from its timings by one to three pairs: the quads of the two whose speedups are closest, so that a pair
-// which is off by itself does not count. The interval holds both of their speedups.
-PairedCase pooled(const std::vector<PairedCase>& timed, const PairingSettings& settings);
-
 // Fills speedup (sum of baselines / sum of candidates over the trimmed means of the cases), its 99 % bootstrap interval
-// (quads within cases, 2,000 draws, fixed seed, widened where cases are short or their pairs of processes differ), the
-// geometric mean and the verdict: FAST lo > 1.01, SLOW hi < 0.99, SAME within [0.98, 1.02], else AMBIGUOUS, in this
-// order.
+// (quads within cases, 2,000 draws, fixed seed, widened by the share of short cases), the geometric mean and the
+// verdict: FAST lo > 1.01, SLOW hi < 0.99, SAME within [0.98, 1.02], else AMBIGUOUS, in this order.
 void summarise(const std::vector<PairedCase>& cases, const PairingSettings& settings, PerfVerdict& perf);
 
 }  // namespace anneal::evaluator

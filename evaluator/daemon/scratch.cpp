@@ -58,11 +58,12 @@ std::unique_ptr<RunFolder> RunFolder::create() {
     std::string path = (temporary / (std::string(prefix) + "XXXXXX")).string();
     if (::mkdtemp(path.data()) == nullptr) fail_with(path);
     UniqueFd lock = open_folder(path);
+    if (!lock && errno == ENOENT) continue;  // between the two steps another daemon took it for abandoned
     if (!lock) fail_with(path);
     while (::flock(lock.get(), LOCK_EX) != 0) {
       if (errno != EINTR) fail_with("lock " + path);
     }
-    if (!is_at(lock, path)) continue;                      // between the two steps another daemon took it for abandoned
+    if (!is_at(lock, path)) continue;                      // so it was between these two
     if (::fchmod(lock.get(), 0711) != 0) fail_with(path);  // candidates of another user pass through
     return std::unique_ptr<RunFolder>(new RunFolder(std::move(path), std::move(lock)));
   }

@@ -96,41 +96,5 @@ TEST(Pairing, TheSameCallOfTwoTimesIsTheSameForBothSides) {
   EXPECT_NEAR(one.baseline_ns / one.candidate_ns, 1, 0.004);
 }
 
-PairedCase timed_as(double speedup, double candidate_ns = 50e3) {
-  PairingSettings settings;
-  settings.min_quads = settings.max_quads = 16;
-  return measure_pairs(
-      [&](int) -> Quad { return {{speedup * candidate_ns, speedup * candidate_ns}, {candidate_ns, candidate_ns}}; },
-      [] { return 0.0; }, settings);
-}
-
-TEST(Pairs, TwoThatAgreeAreEnoughAndOneOfALongCall) {
-  EXPECT_FALSE(settled({}, {}));
-  EXPECT_FALSE(settled({timed_as(1)}, {}));
-  EXPECT_TRUE(settled({timed_as(1), timed_as(1.01)}, {}));
-  EXPECT_FALSE(settled({timed_as(1), timed_as(1.04)}, {}));
-  EXPECT_TRUE(settled({timed_as(1), timed_as(1.04), timed_as(1.1)}, {}));
-  EXPECT_TRUE(settled({timed_as(1, 2e6)}, {}));
-}
-
-TEST(Pairs, OneThatIsOffByItselfDoesNotCount) {
-  const PairedCase one = pooled({timed_as(1.043), timed_as(0.998), timed_as(1.002)}, {});
-  EXPECT_NEAR(one.speedup, 1, 0.002);
-  EXPECT_NEAR(one.baseline_ns / one.candidate_ns, 1, 0.002);
-  EXPECT_LE(one.ci.lo, 0.998);
-  EXPECT_GE(one.ci.hi, 1.002);
-  EXPECT_EQ(one.quads.size(), 32u);
-}
-
-TEST(Pairs, TheIntervalHoldsBothThatCount) {
-  const PairedCase one = pooled({timed_as(0.96), timed_as(1.04)}, {});
-  EXPECT_LE(one.ci.lo, 0.96);
-  EXPECT_GE(one.ci.hi, 1.04);
-  PerfVerdict perf;
-  summarise({one}, {}, perf);
-  EXPECT_LE(perf.ci->lo, 0.97);
-  EXPECT_GE(perf.ci->hi, 1.03);
-}
-
 }  // namespace
 }  // namespace anneal::evaluator

@@ -6,9 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "evaluator/daemon/fault.h"
 #include "tests/temporary_folder.h"
@@ -63,6 +66,26 @@ TEST_F(RunFolders, OfAKilledDaemonGoAtTheNextStartAndALiveOnesStays) {
   EXPECT_EQ(count(), 2) << "the killed one's is gone";
   EXPECT_TRUE(fs::exists(live->path()));
   EXPECT_TRUE(fs::exists(next->path()));
+}
+
+// Each start looks for abandoned folders, and may see another's between its making and its locking.
+TEST_F(RunFolders, OfDaemonsThatStartTogetherAreAllMade) {
+  std::vector<std::thread> daemons;
+  std::atomic<int> failed = 0;
+  for (int i = 0; i < 4; ++i) {
+    daemons.emplace_back([&] {
+      for (int k = 0; k < 300; ++k) {
+        try {
+          const auto run = RunFolder::create();
+          if (!fs::is_directory(run->path())) ++failed;
+        } catch (const std::exception&) {
+          ++failed;
+        }
+      }
+    });
+  }
+  for (std::thread& one : daemons) one.join();
+  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(RunFolders, LeaveAloneWhatIsNotTheirs) {

@@ -1,5 +1,5 @@
-// Timing by the real judge and real candidates on a GPU that is simulated (tests/simulated): its answers, refusals and
-// renewed processes, not its times.
+// Timing by the real judge and real candidates on a GPU that is simulated (tests/simulated): its answers and
+// refusals, not its times.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,13 +94,13 @@ class SimulatedTiming : public testing::Test {
   }
 };
 
-TEST_F(SimulatedTiming, AnHonestKernelIsMeasuredByTwoPairsOfProcessesOrMore) {
+TEST_F(SimulatedTiming, AnHonestKernelIsMeasured) {
   const Verdict verdict = judged(kernel("    return honest(input, other)\n"));
   EXPECT_TRUE(verdict.accepted) << verdict.feedback;
   ASSERT_EQ(verdict.perf.status, "measured") << verdict.perf.reason;
   ASSERT_EQ(verdict.perf.cases.size(), 1u);
   const PerfCase& one = verdict.perf.cases.front();
-  EXPECT_GE(one.quads, 2 * 16);
+  EXPECT_GE(one.quads, 16);
   EXPECT_DOUBLE_EQ(one.baseline_ns, 1020);  // one operator
   EXPECT_GE(one.candidate_ns, 1020);        // it allocates its output
   EXPECT_DOUBLE_EQ(one.speedup, one.baseline_ns / one.candidate_ns);
