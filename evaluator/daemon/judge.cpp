@@ -452,7 +452,7 @@ class Evaluation {
         output_bytes += static_cast<double>(one.published.nbytes());
       }
       if (set.kind == "perf") {
-        at_scale_[set.case_name] = {output_bytes, largest};
+        at_scale_ = {output_bytes, largest};
       }
       if (const std::string host =
               host_compute(reply.at("kernels").at("host_operators"), largest, rules_.host_operators);
@@ -638,11 +638,10 @@ class Evaluation {
     PairingSettings settings;
     settings.max_seconds = judge_.settings_.perf_seconds_a_case;
     stage_ = &perf.reason;
-    const std::vector<std::string> names = task_->perf_case_names();
     std::vector<PairedCase> measured;
     std::optional<double> bytes = 0, flops = 0;
     double candidate_seconds = 0;
-    for (const std::string& name : names) {
+    for (const std::string& name : task_->perf_case_names()) {
       const Cost cost = task_->cost(set_of(name, "perf"));
       std::optional<PairedCase> timed = time_at_scale(name, cost, settings);
       if (!timed) return;
@@ -715,9 +714,8 @@ class Evaluation {
   TimedCase time(const InputSet& perf_case, const Cost& cost, const PairingSettings& settings) {
     const std::unique_lock alone(judge_.device_);
     const GpuLock::Held machine = judge_.lock_->hold();
-    const AtScale& at_scale = at_scale_.at(perf_case.case_name);
-    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, perf_case, at_scale.largest,
-                      fastest_ns(cost.bytes, at_scale.output_bytes, judge_.properties_), judge_.settings_.run_seconds,
+    return time_case({*task_, *candidate_, *judge_.timer_, judge_.settings_.device, perf_case, at_scale_.largest,
+                      fastest_ns(cost.bytes, at_scale_.output_bytes, judge_.properties_), judge_.settings_.run_seconds,
                       settings, random_,
                       [this](const json& reply, const InputSet& set, const PlacedArguments& placed) {
                         return judge_reply(reply, set, placed);
@@ -813,9 +811,8 @@ class Evaluation {
   std::string host_compute_;            // the first operator of torch that did a kernel's work
   struct AtScale {
     double output_bytes = 0;
-    std::int64_t largest = 0;  // elements of the largest tensor
-  };
-  std::map<std::string, AtScale> at_scale_;         // of the perf cases judged
+    std::int64_t largest = 0;                       // elements of the largest tensor
+  } at_scale_;                                      // of the perf case judged last, which is timed next
   bool sealing_ = false;                            // until a case is wrong without it
   std::string hidden_work_;                         // where a case is wrong only while sealed (seal.py)
   std::string other_work_;                          // what did the work in a timed call, if not the candidate's kernels

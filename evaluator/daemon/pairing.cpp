@@ -51,17 +51,6 @@ std::vector<double> log_ratios(const std::vector<Quad>& quads) {
   return ratios;
 }
 
-// Fills all else from `one.quads`.
-void conclude(PairedCase& one, const PairingSettings& settings) {
-  one.baseline_ns = mean_of(one.quads, true);
-  one.candidate_ns = mean_of(one.quads, false);
-  const std::vector<double> ratios = log_ratios(one.quads);
-  const Interval ci = median_interval(ratios);
-  const double widening = std::log1p(spread_of(one, settings));
-  one.speedup = std::exp(median(ratios));
-  one.ci = {std::exp(ci.lo - widening), std::exp(ci.hi + widening)};
-}
-
 }  // namespace
 
 double trimmed_mean(std::vector<double> values) {
@@ -93,7 +82,13 @@ PairedCase measure_pairs(const std::function<Quad(int)>& draw, const std::functi
     const bool clear = ci.lo - 0.02 > 0 || ci.hi + 0.02 < 0;
     if (half <= settings.half_width || (clear && half <= 0.02) || elapsed > settings.max_seconds) break;
   }
-  conclude(result, settings);
+  result.baseline_ns = mean_of(result.quads, true);
+  result.candidate_ns = mean_of(result.quads, false);
+  const std::vector<double> ratios = log_ratios(result.quads);
+  const Interval ci = median_interval(ratios);
+  const double widening = std::log1p(spread_of(result, settings));
+  result.speedup = std::exp(median(ratios));
+  result.ci = {std::exp(ci.lo - widening), std::exp(ci.hi + widening)};
   return result;
 }
 
